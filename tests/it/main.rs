@@ -26,6 +26,7 @@ mod cli;
 mod client_faults;
 mod client_js;
 mod client_python;
+mod client_tokens;
 mod console;
 mod console_wire;
 mod consul;

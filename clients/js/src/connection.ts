@@ -25,12 +25,26 @@ export class Connection {
     if (signal?.aborted) this.#stop();
   }
 
+  /** Sends a request. The rest of an earlier answer is dropped. */
   async open(fetch: typeof globalThis.fetch, url: URL, headers: Headers): Promise<Response> {
+    this.#reader?.cancel().catch(() => {});
     // A redirect could send the headers and the parameters to another origin.
     const init: RequestInit = { headers, signal: this.#controller.signal, redirect: "manual" };
     const response = await this.#wait(fetch(url, init));
     this.#reader = response.body?.getReader();
     return response;
+  }
+
+  /** The result of a caller's function, whose error isn't a cut. */
+  async call<T>(get: () => T | Promise<T>): Promise<T> {
+    let thrown: { error: unknown } | undefined;
+    const result = await this.#wait(
+      (async () => get())().catch((error: unknown) => {
+        thrown = { error };
+      }),
+    );
+    if (thrown) throw thrown.error;
+    return result as T;
   }
 
   /** The next bytes. They're requested only now, so a slow caller slows the server. */

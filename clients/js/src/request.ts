@@ -6,8 +6,8 @@ import { RowstreamError } from "./errors.js";
 export interface RequestOptions {
   /** Parameters of the endpoint. They replace those in the URL; null and undefined are left out. */
   params?: Readonly<Record<string, string | number | bigint | boolean | null | undefined>>;
-  /** Sent as `Authorization: Bearer …`. */
-  token?: string;
+  /** Sent as `Authorization: Bearer …`. A function is called before each request, and once more after a 401. */
+  token?: string | (() => string | Promise<string>);
   headers?: HeadersInit;
   /** Cancels the request, and so the statement. */
   signal?: AbortSignal;
@@ -47,7 +47,7 @@ export class Requests {
       else this.query.set(name, String(value));
     }
     this.#headers = new Headers(options.headers);
-    if (options.token !== undefined) this.#headers.set("Authorization", `Bearer ${options.token}`);
+    if (typeof options.token === "string") this.#authorize(options.token);
   }
 
   /** A new connection. The caller closes it. */
@@ -57,7 +57,11 @@ export class Requests {
 
   /** The headers of an answer that isn't an error. */
   async open(connection: Connection): Promise<Headers> {
-    const { status, headers } = await this.#fetch(connection, this.#url);
+    let { status, headers } = await this.#fetch(connection, this.#url);
+    if (status === 401 && typeof this.options.token === "function") {
+      // The token may have expired meanwhile.
+      ({ status, headers } = await this.#fetch(connection, this.#url));
+    }
     // Browsers hide the status of a redirect.
     if (status === 0 || (status >= 300 && status < 400)) {
       throw new RowstreamError({ detail: "the URL redirects, and the client doesn't follow; use the new URL" }, status);
@@ -89,8 +93,18 @@ export class Requests {
     }
   }
 
-  #fetch(connection: Connection, url: URL): Promise<Response> {
+  async #fetch(connection: Connection, url: URL): Promise<Response> {
+    const { token } = this.options;
+    if (typeof token === "function") this.#authorize(await connection.call(token));
     return connection.open(this.options.fetch ?? fetch, url, this.#headers);
+  }
+
+  #authorize(token: string): void {
+    // The error of `Headers` would show it.
+    if (typeof token !== "string" || /[^ -~]/.test(token.trim())) {
+      throw new TypeError("the token isn't a text of visible ASCII characters: check the option token");
+    }
+    this.#headers.set("Authorization", `Bearer ${token}`);
   }
 }
 

@@ -71,6 +71,65 @@ test("the request has the parameters, the token and the headers", async (t) => {
   assert.equal(headers["x-a"], "b");
 });
 
+// A token of 15 minutes ended an export of hours at its first cut.
+test("a function's token is renewed before each request", async (t) => {
+  const aborted = answer(lines(record(ID), ...ids(0, 2), mark(2, "after-2")), { cut: true, head: { "rowstream-stream": "0a" } });
+  const expired = (response) => problem(response, 401, { code: "token_expired", detail: "too old", retry: false });
+  const rest = answer(lines(record(ID), ...ids(2, 3), end(1)));
+  const server = await serve(t, aborted, (response) => response.writeHead(404).end(), expired, rest);
+  let calls = 0;
+  const token = async () => `token-${(calls += 1)}`;
+  const stream = rows(server.url, { token });
+  assert.equal(calls, 0);
+  assert.deepEqual(await stream.collect(), big(ids(0, 3)));
+  const sent = server.requests.map(({ url, headers }) => [url.pathname.includes("streams"), headers.authorization]);
+  assert.deepEqual(sent, [[false, "Bearer token-1"], [true, "Bearer token-2"], [false, "Bearer token-3"], [false, "Bearer token-4"]]);
+  assert.equal(stream.resumed, 1);
+});
+
+test("a live tail renews its token", async (t) => {
+  const event = (id) => `data: {"id":${id}}\nid: c${id}\n\n`;
+  const tail = (id) => answer(`event: rowstream\ndata: ${record(ID)}\n\n${event(id)}`, { head: { "rowstream-resume": "ids" }, cut: true });
+  const server = await serve(t, tail(1), tail(2), tail(3));
+  let calls = 0;
+  const got = [];
+  for await (const { id } of follow(server.url, { token: () => `token-${(calls += 1)}` })) {
+    got.push(id);
+    if (id === 3n) break;
+  }
+  assert.deepEqual(got, [1n, 2n, 3n]);
+  assert.deepEqual(server.requests.map(({ headers }) => headers.authorization), ["Bearer token-1", "Bearer token-2", "Bearer token-3"]);
+});
+
+test("a second 401 is an error, and one for a text is, too", async (t) => {
+  const server = await serve(t, (response) => problem(response, 401, { code: "unauthorized", detail: "no", retry: false }));
+  for (const [token, requests] of [["secret", 1], [() => "secret", 3]]) {
+    await assert.rejects(rows(server.url, { token }).collect(), { name: "RowstreamError", code: "unauthorized", status: 401 });
+    assert.equal(server.requests.length, requests);
+  }
+});
+
+test("a token function's error is thrown, and no error shows a token", async (t) => {
+  const server = await serve(t, answer(lines(record(ID), end(0))));
+  const failed = new Error("the login failed");
+  const throws = () => {
+    throw failed;
+  };
+  for (const token of [throws, async () => throws()]) {
+    await assert.rejects(rows(server.url, { token }).collect(), (error) => error === failed);
+  }
+  for (const wrong of ["s3cr\nt", "s3cr\u20act", undefined, 7]) {
+    const hidden = (error) => error instanceof TypeError && /option token/.test(error.message) && !error.stack.includes("s3cr");
+    await assert.rejects(rows(server.url, { token: async () => wrong }).collect(), hidden);
+    if (typeof wrong === "string") assert.throws(() => rows(server.url, { token: wrong }), hidden);
+  }
+  const signal = AbortSignal.timeout(20);
+  const wait = setTimeout(10_000, undefined, { signal }).catch(() => {});
+  await assert.rejects(rows(server.url, { token: () => new Promise(() => {}), signal }).collect(), { name: "TimeoutError" });
+  await wait;
+  assert.equal(server.requests.length, 0);
+});
+
 test("a redirect isn't followed, and a password isn't shown", async (t) => {
   const other = await serve(t, answer(lines(record(ID), end(0))));
   for (const status of [301, 302, 303, 307, 308]) {

@@ -50,8 +50,8 @@ class Reader:
     def all(self, url: str, **options: Any) -> list[int]:
         return [row["id"] for row in rowstream.rows(url, **options)]
 
-    def first(self, stream: Callable[..., Any], url: str, count: int) -> list[int]:
-        with stream(url) as opened:
+    def first(self, stream: Callable[..., Any], url: str, count: int, **options: Any) -> list[int]:
+        with stream(url, **options) as opened:
             return [row["id"] for row in islice(opened, count)]
 
     def arrow(self, url: str, **options: Any) -> Any:
@@ -85,10 +85,10 @@ class AsyncReader(Reader):
 
         return asyncio.run(read())
 
-    def first(self, stream: Callable[..., Any], url: str, count: int) -> list[int]:
+    def first(self, stream: Callable[..., Any], url: str, count: int, **options: Any) -> list[int]:
         async def read() -> list[int]:
             ids: list[int] = []
-            async with getattr(rowstream.aio, stream.__name__)(url) as opened:
+            async with getattr(rowstream.aio, stream.__name__)(url, **options) as opened:
                 async for row in opened:
                     ids.append(row["id"])
                     if len(ids) == count:
@@ -220,6 +220,87 @@ class Faults(unittest.TestCase):
             )
             with Peer(sends(answer)) as peer:
                 self.assertIn("status 401, but an encoding", str(self.raises(peer)))
+
+
+EXPIRED = sends(problem(401, code="token_expired", retry=False))
+
+
+class Tokens(unittest.TestCase):
+    """A token of 15 minutes ended an export of hours at its first cut."""
+
+    reader = Reader()
+
+    def setUp(self) -> None:
+        self.calls = 0
+
+    def token(self) -> Any:
+        self.calls += 1
+        return f"t{self.calls}"
+
+    def tokens(self, peer: Peer) -> list[str]:
+        return [head.decode().split("Bearer ")[1].split("\r")[0] for head in peer.heads]
+
+    def test_each_request_has_a_new_one(self) -> None:
+        aborted = sends(begun(rowstream_stream="0a1b"), rows(1), mark(1, "c1"))
+        unknown = sends(problem(404, code="not_found", retry=False))
+        rest = sends(begun(), rows(2), record(end={"rows": 1}))
+        with Peer(EXPIRED, aborted, unknown, EXPIRED, rest) as peer:
+            self.assertEqual(self.reader.all(peer.url, token=self.token), [1, 2])
+        self.assertEqual(self.tokens(peer), ["t1", "t2", "t3", "t4", "t5"])
+        self.assertIn("/streams/", peer.requests[2])
+
+    def test_each_request_of_a_live_tail_has_a_new_one(self) -> None:
+        columns = event_record(columns=COLUMNS)
+        tails = [sends(head("ids"), columns, event(i)) for i in (1, 2, 3)]
+        with Peer(*tails) as peer:
+            self.assertEqual(self.reader.first(rowstream.follow, peer.url, 3, token=self.token), [1, 2, 3])
+        self.assertEqual(self.tokens(peer), ["t1", "t2", "t3"])
+
+    def test_a_second_denial_is_an_error(self) -> None:
+        for token, count in (("secret", 1), (self.token, 2)):
+            with Peer(*[EXPIRED] * 3) as peer, self.assertRaises(rowstream.RowstreamError) as raised:
+                self.reader.all(peer.url, token=token)
+            self.assertEqual((raised.exception.code, raised.exception.retry), ("token_expired", False))
+            self.assertEqual(len(peer.requests), count)
+
+    def test_another_error_follows_a_denial(self) -> None:
+        busy, rest = (
+            sends(problem(503, code="not_ready", retry=True)),
+            sends(begun(), record(end={"rows": 0})),
+        )
+        with Peer(EXPIRED, busy, EXPIRED, rest) as peer:
+            self.assertEqual(self.reader.all(peer.url, token=self.token), [])
+        self.assertEqual(self.tokens(peer), ["t1", "t2", "t3", "t4"])
+
+    def test_the_exception_of_a_function_is_raised(self) -> None:
+        for failure in (ZeroDivisionError("the login failed"), httpx.ConnectError("no route to the login")):
+            token = mock.Mock(side_effect=failure)
+            with self.assertRaises(type(failure)) as raised:
+                self.reader.all("http://127.0.0.1:1/", token=token)
+            self.assertIs(raised.exception, failure)
+            self.assertEqual(token.call_count, 1)
+
+    def test_an_error_does_not_show_a_token(self) -> None:
+        for wrong, kind in (("s3cret\n", ValueError), ("s3cr\xe9t", ValueError), (b"s3cret", TypeError)):
+            with self.assertRaises(kind) as raised:
+                self.reader.all("http://127.0.0.1:1/", token=lambda wrong=wrong: wrong)
+            self.assertNotIn("s3", repr(raised.exception))
+
+    def test_a_header_replaces_it(self) -> None:
+        with Peer(EXPIRED) as peer, self.assertRaises(rowstream.RowstreamError):
+            self.reader.all(peer.url, token=self.token, headers={"authorization": "Basic eA=="})
+        self.assertIn(b"Basic eA==", peer.heads[0])
+        self.assertEqual(self.calls, 0)
+
+
+class AsyncTokens(Tokens):
+    reader = AsyncReader()
+
+
+class AwaitedTokens(AsyncTokens):
+    async def token(self) -> Any:
+        await asyncio.sleep(0)
+        return super().token()
 
 
 CUT = sends(begun(), rows(1, 2, 3), mark(3, "c3"), rows(4))

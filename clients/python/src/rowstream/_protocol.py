@@ -13,6 +13,7 @@ Invariants:
    back until their mark, if the response has marks, and as long as they aren't too many characters.
 2. Once rows without a cursor were handed over, no request is repeated before the next mark.
 3. After `attempts` requests in a row that brought nothing new, `retry` raises.
+4. A second 401 in a row isn't repeated, even if the token is a new one.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ MAX_DOCUMENT_BYTES = 64 * 2**10
 MAX_RETRY_AFTER = 300
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30
 MISSED_HEARTBEATS = 3
+#: The token may have expired.
+DENIED = 401
 #: The statuses of proxies that may pass.
 PASSING = frozenset((408, 429, 502, 503, 504))
 
@@ -94,6 +97,9 @@ class Reading:
         self.silence: float | None = None
         #: The id under which the server knows the response.
         self.stream_id: str | None = None
+        #: True if each request has a new token, so that a 401 may pass.
+        self.renews_token = False
+        self._is_denied = False
         self.is_complete = False
         self._failure: RowstreamError | None = None
 
@@ -118,10 +124,13 @@ class Reading:
                 retry=status in PASSING,
                 retry_after=int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else None,
             )
+        is_first_denial = status == DENIED and not self._is_denied
+        self._is_denied = status == DENIED
+        error.retry |= is_first_denial and self.renews_token
         raise error
 
     def begin(self, headers: Mapping[str, str]) -> None:
-        self._failure = None
+        self._failure, self._is_denied = None, False
         if not is_plain(headers):
             raise IncompleteStream(
                 f"the answer has the encoding {headers['content-encoding'][:99]!r}, which the request "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
+from typing import TypeAlias
 
 import httpx
 
@@ -19,23 +20,38 @@ FOLLOW_ATTEMPTS = 20
 TIMEOUT = 600.0
 CONNECT_SECONDS = 10
 STATE_SECONDS = 5
+#: A function returns another one for each request.
+Token: TypeAlias = str | Callable[[], str]
+AsyncToken: TypeAlias = str | Callable[[], str | Awaitable[str]]
 #: Repeating these requests doesn't help.
 _WRONG_REQUESTS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.TooManyRedirects)
 
 
-def headers_of(token: str | None, headers: Mapping[str, str] | None) -> httpx.Headers:
-    """The caller's `Authorization` replaces the token. No error shows a value, because it may be a secret."""
+def headers_of(token: object, headers: Mapping[str, str] | None) -> httpx.Headers:
+    """The caller's `Authorization` replaces the token, which may be a function."""
     merged = httpx.Headers()
-    authorization = {"Authorization": f"Bearer {token}"} if token else {}
-    for name, value in (*authorization.items(), *(headers or {}).items()):
-        if not re.fullmatch("([!-~]([\t -~]*[!-~])?)?", value):
-            raise ValueError(
-                f"the value of the header {name!r} has a character that headers can't have, or a blank at "
-                "an end: check for a line break, for example after a token"
-            )
-        merged[name] = value
+    for name, value in (headers or {}).items():
+        merged[name] = _checked(name, value)
     merged["Accept-Encoding"] = "identity"
+    return merged if callable(token) or not token else with_token(merged, token)
+
+
+def with_token(headers: httpx.Headers, token: object) -> httpx.Headers:
+    if not isinstance(token, str):
+        raise TypeError(f"a token is a text, and not {type(token).__name__}: check the argument `token`")
+    merged = headers.copy()
+    merged.setdefault("Authorization", _checked("Authorization", f"Bearer {token}"))
     return merged
+
+
+def _checked(name: str, value: str) -> str:
+    """No error shows a value, because it may be a secret."""
+    if not re.fullmatch("([!-~]([\t -~]*[!-~])?)?", value):
+        raise ValueError(
+            f"the value of the header {name!r} has a character that headers can't have, or a blank at "
+            "an end: check for a line break, for example after a token"
+        )
+    return value
 
 
 @cache

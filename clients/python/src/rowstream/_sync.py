@@ -20,6 +20,7 @@ from ._requests import (
     FOLLOW_ATTEMPTS,
     STATE_SECONDS,
     TIMEOUT,
+    Token,
     checked_size,
     headers_of,
     is_long,
@@ -29,6 +30,7 @@ from ._requests import (
     timeout_of,
     tls,
     used_up,
+    with_token,
 )
 from ._values import Row
 
@@ -43,16 +45,30 @@ if TYPE_CHECKING:
 class _Connection:
     """Requests of a stream."""
 
-    def __init__(self, client: httpx.Client | None, headers: httpx.Headers, timeout: float | None) -> None:
-        self._client, self._headers = client, headers
+    def __init__(
+        self,
+        client: httpx.Client | None,
+        token: Token | None,
+        headers: Mapping[str, str] | None,
+        timeout: float | None,
+    ) -> None:
+        self._client, self._headers = client, headers_of(token, headers)
+        self._new_token = None if isinstance(token, str) or "Authorization" in self._headers else token
         self._timeout = timeout_of(timeout)
+
+    def _new_headers(self) -> httpx.Headers:
+        """Those of the next request."""
+        return with_token(self._headers, self._new_token()) if self._new_token else self._headers
 
     def blocks(self, reading: Reading) -> Generator[Block]:
         """Closing this closes the connection, which cancels the statement."""
         with nullcontext(self._client) if self._client else httpx.Client(verify=tls()) as client:
+            reading.renews_token = self._new_token is not None
             while True:
+                # Its exception is the caller's, even if it's one of httpx.
+                headers = self._new_headers()
                 try:
-                    yield from self._response(client, reading)
+                    yield from self._response(client, reading, headers)
                     return
                 except httpx.RequestError as error:
                     fault = of_transport(error)
@@ -60,9 +76,8 @@ class _Connection:
                     fault = error
                 time.sleep(reading.retry(self._explained(client, reading, fault)))
 
-    def _response(self, client: httpx.Client, reading: Reading) -> Iterator[Block]:
-        url, headers = reading.url, self._headers
-        with client.stream("GET", url, headers=headers, timeout=self._timeout) as response:
+    def _response(self, client: httpx.Client, reading: Reading, headers: httpx.Headers) -> Iterator[Block]:
+        with client.stream("GET", reading.url, headers=headers, timeout=self._timeout) as response:
             if response.status_code != 200:
                 reading.refuse(response.status_code, response.headers, _document(response))
             reading.begin(response.headers)
@@ -77,7 +92,7 @@ class _Connection:
         """The server's reason for a cut, if it knows one."""
         if fault.code or not fault.retry or not reading.stream_id:
             return fault
-        url, headers = state_url(reading), self._headers
+        url, headers = state_url(reading), self._new_headers()
         try:
             with client.stream("GET", url, headers=headers, timeout=STATE_SECONDS) as response:
                 return reading.explain(response.status_code, _document(response)) or fault
@@ -208,7 +223,7 @@ def rows(
     url: str,
     params: Mapping[str, Any] | None = None,
     *,
-    token: str | None = None,
+    token: Token | None = None,
     headers: Mapping[str, str] | None = None,
     client: httpx.Client | None = None,
     attempts: int = ATTEMPTS,
@@ -216,10 +231,11 @@ def rows(
 ) -> Rows:
     """The rows of a list, each once. The request is sent when the first row is read.
 
+    `token`: may be a function that's called before each request, for tokens that expire.
     `attempts`: raises after so many requests in a row that brought no new rows.
     `timeout`: seconds until the first row, and the longest silence of Arrow, which has no heartbeats.
     """
-    connection = _Connection(client, headers_of(token, headers), timeout)
+    connection = _Connection(client, token, headers, timeout)
     return Rows(connection, RowReading(url, params, attempts))
 
 
@@ -227,12 +243,12 @@ def follow(
     url: str,
     params: Mapping[str, Any] | None = None,
     *,
-    token: str | None = None,
+    token: Token | None = None,
     headers: Mapping[str, str] | None = None,
     client: httpx.Client | None = None,
     attempts: int = FOLLOW_ATTEMPTS,
     timeout: float | None = TIMEOUT,
 ) -> Stream:
     """The rows of a list, and then each new one. Survives restarts of the server."""
-    connection = _Connection(client, headers_of(token, headers), timeout)
+    connection = _Connection(client, token, headers, timeout)
     return Stream(connection, EventReading(url, params, attempts))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
@@ -19,6 +20,7 @@ from ._requests import (
     FOLLOW_ATTEMPTS,
     STATE_SECONDS,
     TIMEOUT,
+    AsyncToken,
     checked_size,
     headers_of,
     is_long,
@@ -28,6 +30,7 @@ from ._requests import (
     timeout_of,
     tls,
     used_up,
+    with_token,
 )
 from ._values import Row
 
@@ -45,17 +48,32 @@ class _Connection:
     """Requests of a stream."""
 
     def __init__(
-        self, client: httpx.AsyncClient | None, headers: httpx.Headers, timeout: float | None
+        self,
+        client: httpx.AsyncClient | None,
+        token: AsyncToken | None,
+        headers: Mapping[str, str] | None,
+        timeout: float | None,
     ) -> None:
-        self._client, self._headers = client, headers
+        self._client, self._headers = client, headers_of(token, headers)
+        self._new_token = None if isinstance(token, str) or "Authorization" in self._headers else token
         self._timeout = timeout_of(timeout)
+
+    async def _new_headers(self) -> httpx.Headers:
+        """Those of the next request."""
+        if not self._new_token:
+            return self._headers
+        token = self._new_token()
+        return with_token(self._headers, await token if isawaitable(token) else token)
 
     async def blocks(self, reading: Reading) -> AsyncGenerator[Block, None]:
         """Closing this closes the connection, which cancels the statement."""
         async with nullcontext(self._client) if self._client else httpx.AsyncClient(verify=tls()) as client:
+            reading.renews_token = self._new_token is not None
             while True:
+                # Its exception is the caller's, even if it's one of httpx.
+                headers = await self._new_headers()
                 try:
-                    async with aclosing(self._response(client, reading)) as blocks:
+                    async with aclosing(self._response(client, reading, headers)) as blocks:
                         async for block in blocks:
                             yield block
                     return
@@ -65,9 +83,10 @@ class _Connection:
                     fault = error
                 await asyncio.sleep(reading.retry(await self._explained(client, reading, fault)))
 
-    async def _response(self, client: httpx.AsyncClient, reading: Reading) -> AsyncGenerator[Block, None]:
-        url, headers = reading.url, self._headers
-        async with client.stream("GET", url, headers=headers, timeout=self._timeout) as response:
+    async def _response(
+        self, client: httpx.AsyncClient, reading: Reading, headers: httpx.Headers
+    ) -> AsyncGenerator[Block, None]:
+        async with client.stream("GET", reading.url, headers=headers, timeout=self._timeout) as response:
             if response.status_code != 200:
                 reading.refuse(response.status_code, response.headers, await _document(response))
             reading.begin(response.headers)
@@ -85,7 +104,7 @@ class _Connection:
         """The server's reason for a cut, if it knows one."""
         if fault.code or not fault.retry or not reading.stream_id:
             return fault
-        url, headers = state_url(reading), self._headers
+        url, headers = state_url(reading), await self._new_headers()
         try:
             async with client.stream("GET", url, headers=headers, timeout=STATE_SECONDS) as response:
                 return reading.explain(response.status_code, await _document(response)) or fault
@@ -216,14 +235,14 @@ def rows(
     url: str,
     params: Mapping[str, Any] | None = None,
     *,
-    token: str | None = None,
+    token: AsyncToken | None = None,
     headers: Mapping[str, str] | None = None,
     client: httpx.AsyncClient | None = None,
     attempts: int = ATTEMPTS,
     timeout: float | None = TIMEOUT,
 ) -> Rows:
     """The rows of a list, each once. See `rowstream.rows`."""
-    connection = _Connection(client, headers_of(token, headers), timeout)
+    connection = _Connection(client, token, headers, timeout)
     return Rows(connection, RowReading(url, params, attempts))
 
 
@@ -231,12 +250,12 @@ def follow(
     url: str,
     params: Mapping[str, Any] | None = None,
     *,
-    token: str | None = None,
+    token: AsyncToken | None = None,
     headers: Mapping[str, str] | None = None,
     client: httpx.AsyncClient | None = None,
     attempts: int = FOLLOW_ATTEMPTS,
     timeout: float | None = TIMEOUT,
 ) -> Stream:
     """The rows of a list, and then each new one. See `rowstream.follow`."""
-    connection = _Connection(client, headers_of(token, headers), timeout)
+    connection = _Connection(client, token, headers, timeout)
     return Stream(connection, EventReading(url, params, attempts))
