@@ -13,8 +13,10 @@ mod batches;
 mod column;
 mod decimal;
 mod element;
+mod level;
 mod list;
 mod message;
+mod nested;
 mod times;
 
 use std::fmt;
@@ -27,6 +29,8 @@ use column::ColumnArray;
 
 pub use batches::BatchEncoder;
 pub use decimal::units as decimal_units;
+pub use level::ArrowLevel;
+pub use nested::{NestedArrowEncoder, NestedColumns, NestedMisfit};
 
 /// The size of a full batch in bytes. Each stream briefly holds one twice. Measured: pyarrow and
 /// polars read a million rows 5 to 8 ms sooner in batches of 1 MiB, and 40 to 80 ms later in
@@ -67,6 +71,16 @@ pub struct Misfit {
     pub value: &'static str,
     /// The column's type in Arrow.
     pub data_type: String,
+}
+
+impl Misfit {
+    fn of(Column { name, kind, .. }: &Column, array: &ColumnArray, value: Value<'_>) -> Self {
+        Self {
+            column: name.clone(),
+            value: array.misfit().unwrap_or_else(|| what(value, *kind)),
+            data_type: message::data_type(*kind).to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Misfit {
@@ -126,7 +140,9 @@ impl ArrowEncoder {
     /// Writes the waiting rows as a batch.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         if self.waiting > 0 && self.misfit.is_none() {
-            message::write_batch(&mut self.metadata, self.waiting, &self.arrays, out);
+            let nodes: Vec<_> = self.arrays.iter().flat_map(|array| array.nodes(self.waiting)).collect();
+            let buffers: Vec<_> = self.arrays.iter().flat_map(ColumnArray::buffers).collect();
+            message::write_batch(&mut self.metadata, self.waiting, &nodes, &buffers, out);
             self.arrays.iter_mut().for_each(ColumnArray::clear);
             self.waiting = 0;
         }
@@ -142,12 +158,7 @@ impl ArrowEncoder {
 
     #[cold]
     fn note_misfit(&mut self, column: usize, value: Value<'_>) {
-        let Column { name, kind, .. } = &self.columns[column];
-        self.misfit.get_or_insert_with(|| Misfit {
-            column: name.clone(),
-            value: self.arrays[column].misfit().unwrap_or_else(|| what(value, *kind)),
-            data_type: message::data_type(*kind).to_string(),
-        });
+        self.misfit.get_or_insert_with(|| Misfit::of(&self.columns[column], &self.arrays[column], value));
     }
 }
 

@@ -101,7 +101,10 @@ mod template;
 mod value;
 
 #[cfg(feature = "arrow")]
-pub use arrow::{ArrowEncoder, BatchEncoder, Misfit, decimal_units};
+pub use arrow::{
+    ArrowEncoder, ArrowLevel, BatchEncoder, Misfit, NestedArrowEncoder, NestedColumns, NestedMisfit,
+    decimal_units,
+};
 pub use csv::{CsvChoice, CsvDialect, CsvEncoder, Quote, Separator};
 pub use format::Format;
 pub use framing::Framing;

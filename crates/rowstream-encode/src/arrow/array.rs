@@ -75,6 +75,24 @@ impl Array {
         }
     }
 
+    /// Removes the values of the rows from `row` on, of `rows`, and returns them as a column of their own.
+    pub(super) fn split_off(&mut self, row: usize, rows: usize) -> Self {
+        let mut tail = Self::new(self.kind);
+        tail.validity = split_bits(&mut self.validity, row, rows);
+        tail.nulls = unset_bits(&tail.validity, rows - row);
+        self.nulls -= tail.nulls;
+        match self.layout {
+            Layout::Bits => tail.values = split_bits(&mut self.values, row, rows),
+            Layout::Fixed(width) => tail.values = self.values.split_off(row * width),
+            Layout::Variable => {
+                let start;
+                (start, tail.ends) = split_ends(&mut self.ends, row);
+                tail.values = self.values.split_off(start);
+            }
+        }
+        tail
+    }
+
     /// The number of NULLs.
     pub(super) fn nulls(&self) -> usize {
         self.nulls
@@ -219,6 +237,34 @@ pub(super) fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
         Some(last) if !row.is_multiple_of(8) => *last |= mask,
         _ => bits.push(mask),
     }
+}
+
+/// The bit of row `row`.
+fn bit(bits: &[u8], row: usize) -> bool {
+    bits[row / 8] >> (row % 8) & 1 == 1
+}
+
+/// The number of rows, of `rows`, whose bit isn't set.
+pub(super) fn unset_bits(bits: &[u8], rows: usize) -> usize {
+    (0..rows).filter(|&row| !bit(bits, row)).count()
+}
+
+/// Removes the bits of the rows from `row` on, of `rows`.
+pub(super) fn split_bits(bits: &mut Vec<u8>, row: usize, rows: usize) -> Vec<u8> {
+    let mut tail = Vec::new();
+    (row..rows).for_each(|other| push_bit(&mut tail, other - row, bit(bits, other)));
+    bits.truncate(row.div_ceil(8));
+    tail
+}
+
+/// Removes the end offsets of the rows from `row` on. Returns the offset at which the first of them
+/// starts, and their offsets from there, after a 0.
+pub(super) fn split_ends(ends: &mut Vec<u8>, row: usize) -> (usize, Vec<u8>) {
+    let offsets = ends.as_chunks::<4>().0[row..].iter().map(|&end| i32::from_le_bytes(end));
+    let start = offsets.clone().next().unwrap_or_default();
+    let tail = offsets.flat_map(|end| (end - start).to_le_bytes()).collect();
+    ends.truncate(4 * (row + 1));
+    (start.cast_unsigned() as usize, tail)
 }
 
 /// A value of any kind as CSV writes it without quotes.

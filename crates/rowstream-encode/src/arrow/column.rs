@@ -28,6 +28,14 @@ impl ColumnArray {
         }
     }
 
+    /// See [`Array::split_off`].
+    pub(super) fn split_off(&mut self, row: usize, rows: usize) -> Self {
+        match self {
+            Self::Scalars(array) => Self::Scalars(array.split_off(row, rows)),
+            Self::Lists(lists) => Self::Lists(lists.split_off(row, rows)),
+        }
+    }
+
     /// The memory of the values.
     #[inline]
     pub(super) fn bytes(&self) -> usize {

@@ -4,7 +4,7 @@
 //! element by element. A kind has only one form in JSON, so no value changes. In a list of JSON,
 //! `null` is NULL.
 
-use super::array::{Array, push_bit, shrink};
+use super::array::{Array, push_bit, shrink, split_bits, split_ends, unset_bits};
 use super::{element, what};
 use crate::{ScalarKind, Value};
 
@@ -52,6 +52,20 @@ impl ListArray {
         self.scratch.clear();
         shrink([&mut self.validity, &mut self.ends]);
         self.ends.extend_from_slice(&0_i32.to_le_bytes());
+    }
+
+    /// See [`Array::split_off`].
+    pub(super) fn split_off(&mut self, row: usize, rows: usize) -> Self {
+        let mut tail = Self::new(self.kind);
+        tail.validity = split_bits(&mut self.validity, row, rows);
+        tail.nulls = unset_bits(&tail.validity, rows - row);
+        self.nulls -= tail.nulls;
+        let start;
+        (start, tail.ends) = split_ends(&mut self.ends, row);
+        tail.elements = self.elements.split_off(start, self.count);
+        tail.count = self.count - start;
+        self.count = start;
+        tail
     }
 
     /// The number of lists that are NULL.

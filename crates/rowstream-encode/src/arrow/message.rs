@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_ipc::convert::IpcSchemaEncoder;
-use arrow_ipc::{Message, MessageArgs, MessageHeader, MetadataVersion, RecordBatch, RecordBatchArgs};
+use arrow_ipc::{
+    FieldNode, Message, MessageArgs, MessageHeader, MetadataVersion, RecordBatch, RecordBatchArgs,
+};
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
 use super::array::MAX_DIGITS_128;
-use super::column::ColumnArray;
 use crate::{Column, ColumnKind};
 
 /// The bytes before the length of the metadata.
@@ -39,34 +40,34 @@ pub(super) fn write_schema(metadata: &mut FlatBufferBuilder<'_>, schema: &Schema
     write_metadata(metadata, MessageHeader::Schema, header.as_union_value(), 0, out);
 }
 
-/// Appends a batch of `rows` rows.
+/// Appends a batch of `rows` rows. The nodes and buffers are those of all columns, in their order.
 pub(super) fn write_batch(
     metadata: &mut FlatBufferBuilder<'_>,
     rows: usize,
-    arrays: &[ColumnArray],
+    nodes: &[FieldNode],
+    buffers: &[&[u8]],
     out: &mut Vec<u8>,
 ) {
-    let nodes: Vec<_> = arrays.iter().flat_map(|array| array.nodes(rows)).collect();
     let mut length = 0;
     let mut place = |buffer: &[u8]| {
         let start = length;
         length += padded(buffer.len());
         arrow_ipc::Buffer::new(start as i64, buffer.len() as i64)
     };
-    let buffers: Vec<_> = arrays.iter().flat_map(ColumnArray::buffers).map(&mut place).collect();
+    let places: Vec<_> = buffers.iter().map(|buffer| place(buffer)).collect();
 
     metadata.reset();
-    let nodes = metadata.create_vector(&nodes);
-    let buffers = metadata.create_vector(&buffers);
+    let nodes = metadata.create_vector(nodes);
+    let places = metadata.create_vector(&places);
     let batch = RecordBatchArgs {
         length: rows as i64,
         nodes: Some(nodes),
-        buffers: Some(buffers),
+        buffers: Some(places),
         ..RecordBatchArgs::default()
     };
     let header = RecordBatch::create(metadata, &batch);
     write_metadata(metadata, MessageHeader::RecordBatch, header.as_union_value(), length, out);
-    for buffer in arrays.iter().flat_map(ColumnArray::buffers) {
+    for buffer in buffers {
         write_padded(buffer, out);
     }
 }
@@ -108,8 +109,14 @@ fn write_padded(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A column as a field. Databases don't report if a result can be NULL, so every field is nullable.
-fn field(column: &Column) -> Field {
+pub(super) fn field(column: &Column) -> Field {
     named_field(&column.name, column.kind)
+}
+
+/// A list of rows with these fields.
+pub(super) fn list_field(name: &str, fields: Vec<Field>) -> Field {
+    let row = Field::new(ELEMENT, DataType::Struct(fields.into()), true);
+    Field::new(name, DataType::List(Arc::new(row)), true)
 }
 
 fn named_field(name: &str, kind: ColumnKind) -> Field {
