@@ -410,7 +410,7 @@ async fn check_refined(
     };
     let mut session = session(source, snapshot(endpoint)).await?;
     let asked = of_endpoint(ask(&mut session, &refined.statements()[0].query, source).await)?;
-    Ok(asked.err().map(|error| refusal(&error)))
+    Ok(asked.err().map(|error| refusal(&settings.explain(error))))
 }
 
 /// Checks that links name columns of the rows.

@@ -859,7 +859,7 @@ fn place(column: &KeyColumn) -> &'static str {
     }
 }
 
-fn direction(column: &KeyColumn) -> &'static str {
+pub(super) fn direction(column: &KeyColumn) -> &'static str {
     if column.descending { " desc" } else { "" }
 }
 

@@ -142,7 +142,8 @@ fn read_form(
         DataDefinition::Upstream(value) if per_row::has_each(&value) => reader.each(&value),
         DataDefinition::Upstream(value) => reader.upstream(&value),
     }?;
-    let (dialect, calls, optional) = (data.dialect, data.calls.take(), data.optional.take());
+    let (dialect, sort_place) = (data.dialect, data.sort_place);
+    let (calls, optional) = (data.calls.take(), data.optional.take());
     let body = body::pieces(file, template.as_ref(), &data.handler)?;
     let mut endpoint = own.endpoint(file, (path, authorization), data, body);
     list.add_key(file, &mut endpoint, (dialect, defaults))?;
@@ -151,6 +152,9 @@ fn read_form(
     if let Some(calls) = calls {
         let per_row = calls.place(file, &endpoint);
         endpoint.sql_mut()?.per_row = per_row;
+    }
+    if let Some(at) = sort_place {
+        list.refine.check_place(file, at, endpoint.key().is_some());
     }
     list.add_reads(&mut endpoint, (dialect, defaults))?;
     if let (Some(optional), Some(sql)) = (optional, endpoint.sql_mut()) {
@@ -172,6 +176,8 @@ struct EndpointData {
     calls: Option<CallDraft>,
     /// The parameters of the statements' optional parts.
     optional: Option<OptionalSql>,
+    /// The offset of the place for a request's order.
+    sort_place: Option<usize>,
 }
 
 /// Reads the statements or requests of a file whose parameters are known.
@@ -193,6 +199,7 @@ impl DataReader<'_> {
         let (source, dialect) = source?;
         let mut text = text?;
         let parts = text.optional_parts(self.file, dialect)?;
+        let sort_place = text.sort_place(self.file, dialect)?;
         let optional = match self.left_out {
             None => optional::read(self.file, &parts, &self.declared, |at| text.offset(at)),
             Some(_) => None,
@@ -204,7 +211,8 @@ impl DataReader<'_> {
         let is_required = result.is_some() && statements.first()?.cardinality == Cardinality::One;
         let one_row = if is_required { OneRow::Required } else { OneRow::Optional };
         let handler = Handler::Sql(handler::Sql { one_row, ..handler::Sql::new(statements) });
-        Some(EndpointData { source, dialect: Some(dialect), params: self.params(), handler, calls, optional })
+        let dialect = Some(dialect);
+        Some(EndpointData { source, dialect, params: self.params(), handler, calls, optional, sort_place })
     }
 
     /// The statement of `each`, with calls for its rows.
@@ -213,11 +221,13 @@ impl DataReader<'_> {
         let (source, dialect) = each_source(self.file, &each, self.defaults)?;
         let text = toml_sql(&each.sql)?;
         text.refuse_optional_parts(self.file, dialect);
+        let sort_place = text.sort_place(self.file, dialect)?;
         let reader = self.reader(text, dialect, Some(&each.draft.used));
         let statements = reader.read(None).filter(|statements| each.is_list(statements))?;
         let handler = Handler::Sql(handler::Sql::new(statements));
         let (dialect, calls) = (Some(dialect), Some(each.draft));
-        Some(EndpointData { source, dialect, params: self.params(), handler, calls, optional: None })
+        let params = self.params();
+        Some(EndpointData { source, dialect, params, handler, calls, optional: None, sort_place })
     }
 
     /// Requests to an HTTP service.
@@ -225,7 +235,8 @@ impl DataReader<'_> {
         let UpstreamTable { source, handler } =
             upstream::read(self.file, value, &self.declared, self.defaults)?;
         let params = self.params();
-        Some(EndpointData { source, dialect: None, params, handler, calls: None, optional: None })
+        let (calls, optional, sort_place) = (None, None, None);
+        Some(EndpointData { source, dialect: None, params, handler, calls, optional, sort_place })
     }
 
     fn reader<'a>(

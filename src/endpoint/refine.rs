@@ -12,10 +12,14 @@
 //! order by "created" desc, "id"               -- its order, and then the key
 //! limit $4 offset $5                          -- its page, or the statement's own limit
 //! ```
+//!
+//! The exception is a statement with `/*sort*/` (`placed`).
 
 mod conditions;
+mod placed;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rowstream_core::Error;
@@ -26,7 +30,7 @@ use rowstream_core::filter::{
 };
 use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
 use rowstream_core::sql::dialect::{Dialect, Filters, Names, Placeholders, Refusal};
-use rowstream_core::sql::{Limit, Operator, Outline};
+use rowstream_core::sql::{Limit, Operator, Outline, sort_place};
 use rowstream_encode::{Column, ColumnKind};
 
 use self::conditions::Conditions;
@@ -43,6 +47,9 @@ pub(crate) const FEED: &str = "feed";
 
 /// The rows that a request for the only row reads: a second one shows that it isn't the only one.
 const OF_ONLY_ROW: i64 = 2;
+
+/// The words that begin the part of a statement after its order.
+const AT_END: [&str; 4] = ["limit", "offset", "fetch", "for"];
 
 /// The numbers of all rows that requests may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +96,8 @@ pub struct RefineSettings {
     filters: Filters,
     /// True if the statement has a limit of its own, so that requests can't choose another.
     pub(crate) has_limit: bool,
+    /// The place of a request's order in the statement. `None`: the order is put around it.
+    place: Option<Range<usize>>,
     /// The offset of the first of these settings in the file, in bytes.
     pub offset: usize,
 }
@@ -186,7 +195,9 @@ impl RefineValues<'_> {
                 return None;
             }
         };
-        if let Err((message, hint)) = refinable(endpoint, dialect) {
+        let sql = endpoint.statements().first().map_or("", |statement| &statement.query.sql);
+        let place = sort_place(sql, dialect).ok().flatten();
+        if let Err((message, hint)) = refinable(endpoint, place.as_ref(), dialect) {
             first.error_with(message, hint);
             return None;
         }
@@ -211,9 +222,23 @@ impl RefineValues<'_> {
             first.error_with(message, "rename the parameter, or leave `filter`, `sort` and `select` out");
             return None;
         }
-        let has_limit = Limit::find(&endpoint.statements()[0].query.sql, dialect).is_some();
+        let has_limit = match place {
+            Some(_) => Outline::new(sql, dialect).is_none_or(|outline| outline.has_outside(&AT_END)),
+            None => Limit::find(sql, dialect).is_some(),
+        };
         let (secret, offset) = (Arc::from(secret), first.offset());
-        Some(RefineSettings { filter, sort, select, total, secret, dialect, filters, has_limit, offset })
+        Some(RefineSettings {
+            filter,
+            sort,
+            select,
+            total,
+            secret,
+            dialect,
+            filters,
+            has_limit,
+            place,
+            offset,
+        })
     }
 }
 
@@ -221,7 +246,11 @@ impl RefineValues<'_> {
 ///
 /// # Errors
 /// The reason why they can't, and a hint.
-fn refinable(endpoint: &Endpoint, dialect: &'static Dialect) -> Result<(), (&'static str, &'static str)> {
+fn refinable(
+    endpoint: &Endpoint,
+    place: Option<&Range<usize>>,
+    dialect: &'static Dialect,
+) -> Result<(), (&'static str, &'static str)> {
     let [statement] = endpoint.statements() else {
         return Err((
             "`filter`, `sort` and `select` are for an endpoint with one list, but this one has another shape",
@@ -250,7 +279,10 @@ fn refinable(endpoint: &Endpoint, dialect: &'static Dialect) -> Result<(), (&'st
             "use a window function, such as `row_number() over (order by id)`",
         ));
     }
-    if Limit::find(sql, dialect).is_none() && outline.has_outside(&["limit", "offset", "fetch", "for"]) {
+    if place.is_some() {
+        return Ok(());
+    }
+    if Limit::find(sql, dialect).is_none() && outline.has_outside(&AT_END) {
         return Err((
             "`filter`, `sort` and `select` apply before the limit of a statement, but this one's end can't be moved",
             "end it with `limit N`, and leave `offset`, `fetch` and `for` out: requests have `limit` and `offset`",
@@ -259,7 +291,7 @@ fn refinable(endpoint: &Endpoint, dialect: &'static Dialect) -> Result<(), (&'st
     if endpoint.key().is_none() && outline.order_place().is_some() {
         return Err((
             "the `order by` of a statement without a `key` would be lost in a filtered list",
-            "name the columns that order the rows, `key = [\"created desc\", \"id\"]`",
+            "name the columns that order the rows, `key = [\"created desc\", \"id\"]`; or with `sort` alone, write `order by /*sort*/ …`",
         ));
     }
     Ok(())
@@ -326,7 +358,8 @@ impl RefineSettings {
             column: (*name).to_owned(),
             comparison: Comparison::Is(Truth::NotNull),
         });
-        Ok(Refinement { conditions: condition.into_iter().collect(), ..Refinement::default() })
+        let order = if self.place.is_some() { self.placed_example(columns) } else { Vec::new() };
+        Ok(Refinement { conditions: condition.into_iter().collect(), order, ..Refinement::default() })
     }
 
     /// A name that is the same as an earlier one for the database.
@@ -496,7 +529,10 @@ impl RefineSettings {
     ) -> Result<RefinedEndpoint, Error> {
         let mut wrong = Vec::new();
         let parts = self.read(columns, asked, &mut wrong);
-        let parts = parts.and_then(|parts| self.write(endpoint, columns, (asked, parts), &mut wrong));
+        let parts = parts.and_then(|parts| match &self.place {
+            Some(place) => self.write_placed(endpoint, place, (asked, columns, &parts.order), &mut wrong),
+            None => self.write(endpoint, columns, (asked, parts), &mut wrong),
+        });
         match parts {
             Some(parts) if wrong.is_empty() => Ok(parts),
             _ => Err(Error::invalid_parameters(wrong)),
@@ -559,15 +595,12 @@ impl RefineSettings {
         let condition = conditions.write(&asked.conditions, wrong)?;
         let mut args = own.args(self.dialect.placeholders, endpoint.params.len(), conditions);
         let total = asked.total.map(|kind| own.total(kind, &condition, &args, self.dialect));
-        let limit = match most_rows(asked, own.limit.as_deref()) {
+        let limit = match most_rows(asked, own.limit.is_some()) {
             Some(rows) => format!("limit {}", args.add(rows)),
             None => own.limit.clone().unwrap_or_default(),
         };
         let (keyed_args, keyed_types) = (args.args.clone(), args.types.clone());
-        let offset = asked.offset.filter(|rows| *rows > 0).map(|rows| {
-            let all = if limit.is_empty() { format!("limit {} ", i64::MAX) } else { String::new() };
-            format!(" {all}offset {}", args.add(rows))
-        });
+        let offset = offset(asked, &limit, &mut args);
         let key = key(endpoint, &order);
         let order = key.as_ref().map_or(&order[..], |key| &key.columns);
         let order = match order {
@@ -608,11 +641,18 @@ impl RefineSettings {
 }
 
 /// The limit of a request, unless that of the statement applies.
-fn most_rows(asked: &Refinement, own_limit: Option<&str>) -> Option<i64> {
-    match asked.only_row && own_limit.is_none() {
+fn most_rows(asked: &Refinement, has_own_limit: bool) -> Option<i64> {
+    match asked.only_row && !has_own_limit {
         true => Some(asked.limit.map_or(OF_ONLY_ROW, |rows| rows.min(OF_ONLY_ROW))),
         false => asked.limit,
     }
+}
+
+/// The SQL of a request's offset, after this limit.
+fn offset(asked: &Refinement, limit: &str, args: &mut Args) -> Option<String> {
+    let rows = asked.offset.filter(|rows| *rows > 0)?;
+    let all = if limit.is_empty() { format!("limit {} ", i64::MAX) } else { String::new() };
+    Some(format!(" {all}offset {}", args.add(rows)))
 }
 
 /// The columns and the order of a request.

@@ -1,6 +1,7 @@
 //! Filters, orders, columns and pages of requests, on PostgreSQL, MariaDB and SQLite.
 
 mod oracle;
+mod placed;
 
 use std::collections::BTreeSet;
 

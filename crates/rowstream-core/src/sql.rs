@@ -10,6 +10,7 @@ mod limit;
 mod operator;
 mod optional;
 mod outline;
+mod sort;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,6 +23,7 @@ pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholder
 pub use self::operator::Operator;
 pub use self::optional::{OptionalPart, optional_parts, without_parts};
 pub use self::outline::{Computed, OrderedBy, Outline, RowSelect, UNIONS};
+pub use self::sort::sort_place;
 
 /// Marks a statement whose row contains refcursors that other statements read. It replaces the
 /// cardinality.

@@ -3,9 +3,9 @@
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Estimate, Filters,
-    Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, ParameterTypes,
-    PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys, UnorderedTypes,
-    Urls, ValueForm,
+    Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, OwnOrder,
+    ParameterTypes, PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys,
+    UnorderedTypes, Urls, ValueForm,
 };
 
 use crate::estimate;
@@ -113,6 +113,7 @@ const FILTERS: Filters = Filters {
     untyped: None,
     times: None,
     nulls: NullOrder::Least,
+    own_order: OwnOrder { quote: '`', nulls: None },
 };
 
 /// The tables and views that a user may read in the URL's database. The catalog compares names

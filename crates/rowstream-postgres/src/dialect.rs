@@ -3,7 +3,7 @@
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Estimate,
-    Filters, Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql,
+    Filters, Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, OwnOrder,
     ParameterTypes, Parts, PasswordOrigin, Placeholders, Refusal, Strings, Syntax, TableName, Transactions,
     UniqueKeys, UnorderedTypes, Urls, ValueForm,
 };
@@ -132,6 +132,7 @@ const FILTERS: Filters = Filters {
     untyped: None,
     times: None,
     nulls: NullOrder::Greatest,
+    own_order: OwnOrder::STANDARD,
 };
 
 /// The tables and views that a statement finds by bare name in the schemas of `search_path`. The

@@ -3,8 +3,9 @@
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Filters,
-    Functions, Keys, LineComment, Location, Names, NullOrder, OperatorSql, ParameterTypes, PasswordOrigin,
-    Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls, ValueForm,
+    Functions, Keys, LineComment, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes,
+    PasswordOrigin, Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls,
+    ValueForm,
 };
 
 /// SQLite's SQL.
@@ -113,6 +114,7 @@ const FILTERS: Filters = Filters {
         until: "{c} < coalesce(date({v}, '+2 days'), '~')",
     }),
     nulls: NullOrder::Least,
+    own_order: OwnOrder { quote: '`', ..OwnOrder::STANDARD },
 };
 
 /// Leaves out the tables that store the rows of virtual tables (`shadow`).

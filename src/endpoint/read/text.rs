@@ -50,6 +50,13 @@ impl SqlText {
         sql::optional_parts(&self.text, dialect).map_err(|error| sql_error(file, self, 0, error)).ok()
     }
 
+    /// The place of a request's order in the file, if there's one. `None` after an error.
+    pub(super) fn sort_place(&self, file: File<'_>, dialect: &'static Dialect) -> Option<Option<usize>> {
+        let place =
+            sql::sort_place(&self.text, dialect).map_err(|error| sql_error(file, self, 0, error)).ok()?;
+        Some(place.map(|place| self.offset(place.start)))
+    }
+
     /// Reports optional parts of SQL that always has all of its parts.
     pub(super) fn refuse_optional_parts(&self, file: File<'_>, dialect: &'static Dialect) {
         // Other errors of the text are reported when it's parsed.

@@ -6,8 +6,8 @@ use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::Quotes;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Filters, Keys,
-    LineComment, Location, Names, NullOrder, OperatorSql, ParameterTypes, PasswordOrigin, Placeholders,
-    Refusal, Strings, Syntax, Urls, ValueForm,
+    LineComment, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes, PasswordOrigin,
+    Placeholders, Refusal, Strings, Syntax, Urls, ValueForm,
 };
 
 /// The environment variable with the path of DuckDB's library.
@@ -125,6 +125,7 @@ const FILTERS: Filters = Filters {
     untyped: None,
     times: None,
     nulls: NullOrder::Last,
+    own_order: OwnOrder::STANDARD,
 };
 
 const NOT_FOLLOWED: Refusal = Refusal {

@@ -347,6 +347,28 @@ pub struct Filters {
     pub times: Option<TimeComparisons>,
     /// The place of NULL in an order.
     pub nulls: NullOrder,
+    /// The columns of a result in the statement's own order.
+    pub own_order: OwnOrder,
+}
+
+/// How a statement's own `order by` names a column of its result.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnOrder {
+    /// The quote around a name. In it, an unknown name is an error, never a text.
+    pub quote: char,
+    /// The SQL behind a column that puts NULLs first, and that puts them last. `None` if there's none:
+    /// an expression, `a is null`, could mean the column of a table.
+    pub nulls: Option<[&'static str; 2]>,
+}
+
+impl OwnOrder {
+    /// For databases with `nulls first`.
+    pub const STANDARD: Self = Self { quote: '"', nulls: Some([" nulls first", " nulls last"]) };
+
+    /// The name of a column.
+    pub fn quoted(&self, name: &str) -> String {
+        quoted(name, self.quote)
+    }
 }
 
 impl Filters {
@@ -602,15 +624,19 @@ pub enum Functions {
 impl Dialect {
     /// A name in quotes.
     pub fn quoted(&self, name: &str) -> String {
-        let quote = self.syntax.quote;
-        let mut quoted = String::with_capacity(name.len() + 2);
-        quoted.push(quote);
-        for c in name.chars() {
-            quoted.extend(std::iter::repeat_n(c, if c == quote { 2 } else { 1 }));
-        }
-        quoted.push(quote);
-        quoted
+        quoted(name, self.syntax.quote)
     }
+}
+
+/// A name in quotes, with each quote inside of it doubled.
+fn quoted(name: &str, quote: char) -> String {
+    let mut quoted = String::with_capacity(name.len() + 2);
+    quoted.push(quote);
+    for c in name.chars() {
+        quoted.extend(std::iter::repeat_n(c, if c == quote { 2 } else { 1 }));
+    }
+    quoted.push(quote);
+    quoted
 }
 
 pub mod samples {
@@ -748,6 +774,7 @@ pub mod samples {
         untyped: None,
         times: None,
         nulls: NullOrder::Greatest,
+        own_order: OwnOrder::STANDARD,
     };
 
     const KEYS: Keys = Keys {

@@ -15,7 +15,7 @@ pub use self::computed::Computed;
 /// The words that may follow the tables of a statement whose result rows are rows of those tables.
 const BEHIND_TABLE: [&str; 6] = ["where", "order", "limit", "offset", "fetch", "for"];
 /// The words that may follow the terms of an order.
-const BEHIND_ORDER: [&str; 4] = ["limit", "offset", "fetch", "for"];
+pub(super) const BEHIND_ORDER: [&str; 4] = ["limit", "offset", "fetch", "for"];
 /// The words that begin a limit or an offset.
 const LIMITS: [&str; 3] = ["limit", "offset", "fetch"];
 /// The words that are followed by an operand, such as a column.

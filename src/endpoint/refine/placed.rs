@@ -1,0 +1,142 @@
+//! `order by /*sort*/ id`: a request's order in the statement's own, before its limit.
+//!
+//! The statement isn't put into another one, so its own order follows that of the request, whatever
+//! its terms are. The columns are those of the result, because an order outside of brackets looks for
+//! a bare name there first.
+//!
+//! ```sql
+//! select … order by "amount" desc, created desc, id
+//! limit 10
+//! ```
+
+use std::ops::Range;
+
+use rowstream_core::Error;
+use rowstream_core::diagnostic::File;
+use rowstream_core::filter::{OrderTerm, Refinement};
+use rowstream_encode::Column;
+
+use super::{
+    Allowed, Args, Conditions, OF_ONLY_ROW, RefineSettings, RefineValues, RefinedEndpoint, RefinedParts,
+    WrongPair, kept, most_rows, offset,
+};
+use crate::database;
+use crate::endpoint::key::direction;
+use crate::endpoint::{Endpoint, KeyColumn, KeyNulls};
+
+impl RefineValues<'_> {
+    /// Checks that the settings of an endpoint suit the `/*sort*/` at this offset of its file.
+    pub(in crate::endpoint) fn check_place(&self, file: File<'_>, at: usize, has_key: bool) {
+        if self.sort.is_none() {
+            let hint = "name the columns that requests may sort by, `sort = [\"created\", \"-id\"]`, or remove the comment";
+            let message = "`/*sort*/` is the place of a request's order, but this endpoint has no `sort`";
+            file.error(at, message, Some(hint.to_owned()));
+        }
+        if has_key {
+            let hint = "remove the comment: with a `key`, a request's order precedes the key, and the statement's limit follows it";
+            file.error(at, "`/*sort*/` can't be combined with a `key`", Some(hint.to_owned()));
+        }
+        if self.filter.is_some() || self.select.is_some() || self.total.is_some() {
+            let hint = "remove the comment, and name the order in a `key`: then these apply before the statement's limit";
+            let message = "`/*sort*/` can't be combined with `filter`, `select` and `total`";
+            file.error(at, message, Some(hint.to_owned()));
+        }
+    }
+}
+
+impl RefineSettings {
+    /// An order with all columns that the file names, or with the first one that can order rows.
+    pub(super) fn placed_example(&self, columns: &[Column]) -> Vec<OrderTerm> {
+        let term = |name: &str| OrderTerm { column: name.to_owned(), descending: true, nulls_first: None };
+        match &self.sort {
+            Allowed::These(these) => these.iter().map(|column| term(&column.name)).collect(),
+            Allowed::All => {
+                let mut terms = columns.iter().map(|column| term(&column.name));
+                terms.find(|term| self.sorted(term, columns).is_ok()).into_iter().collect()
+            }
+        }
+    }
+
+    /// Explains why the database refuses the example of what requests may ask.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match self.place {
+            Some(_) => Error::endpoint(format!("`sort` names columns that can't be in its order: {error}"))
+                .hint("give each of them a name of its own: `orders.total as total`"),
+            None => error,
+        }
+    }
+
+    /// Writes the statement that answers a request, with its order at `place`.
+    pub(super) fn write_placed(
+        &self,
+        endpoint: &Endpoint,
+        place: &Range<usize>,
+        (asked, columns, order): (&Refinement, &[Column], &[KeyColumn]),
+        wrong: &mut Vec<WrongPair>,
+    ) -> Option<RefinedEndpoint> {
+        // No column can be compared, so this finds the conditions that the request may not have.
+        Conditions::new(self, columns, 0, 0).write(&asked.conditions, wrong)?;
+        let terms = kept("order", self.own_terms(order), wrong)?;
+        let statement = &endpoint.statements()[0];
+        let sql = &*statement.query.sql;
+        let mut text = match terms.as_str() {
+            "" => sql.to_owned(),
+            terms => format!("{}{terms}, {}", &sql[..place.start], sql[place.end..].trim_start()),
+        };
+        let mut args = Args {
+            placeholders: self.dialect.placeholders,
+            params: endpoint.params.len(),
+            args: statement.args.clone(),
+            types: statement.query.types.clone(),
+            values: Vec::new(),
+        };
+        let limit = most_rows(asked, self.has_limit).map(|rows| format!("limit {}", args.add(rows)));
+        let limit = limit.unwrap_or_default();
+        let offset = offset(asked, &limit, &mut args);
+        let page = limit + offset.as_deref().unwrap_or_default();
+        match asked.only_row && self.has_limit {
+            true => text = format!("select * from (\n{text}\n) as rowstream\nlimit {OF_ONLY_ROW}"),
+            false if page.is_empty() => {}
+            // The line break ends a comment at the end of the text.
+            false => text.extend(["\n", &page]),
+        }
+        let plain = database::Statement { sql: text.as_str().into(), types: args.types, ad_hoc: true };
+        let parts = RefinedParts {
+            keyed: plain.clone(),
+            keyed_args: args.args.clone(),
+            plain,
+            args: args.args,
+            key: None,
+            list: None,
+            offset,
+            scope: String::new(),
+            is_ordered: !order.is_empty(),
+            total: None,
+            only_row: asked.only_row,
+        };
+        let text = if asked.only_row { format!("{text}\nobject") } else { text };
+        Some(RefinedEndpoint { text, values: args.values, parts })
+    }
+
+    /// The terms of a request's order in that of the statement.
+    ///
+    /// # Errors
+    /// The request moves NULLs, but the database can't.
+    fn own_terms(&self, order: &[KeyColumn]) -> Result<String, String> {
+        let own = &self.filters.own_order;
+        let term = |column: &KeyColumn| {
+            let term = format!("{}{}", own.quoted(&column.name), direction(column));
+            match (column.nulls, own.nulls) {
+                (KeyNulls::Refused | KeyNulls::Placed { by_default: true, .. }, _) => Ok(term),
+                (KeyNulls::Placed { first, .. }, Some([firsts, lasts])) => {
+                    Ok(term + if first { firsts } else { lasts })
+                }
+                (KeyNulls::Placed { first, .. }, None) => {
+                    let (own, asked) = if first { ("last", "nullsfirst") } else { ("first", "nullslast") };
+                    Err(format!("this endpoint can't move NULLs, which are {own} here: leave `{asked}` out"))
+                }
+            }
+        };
+        Ok(order.iter().map(term).collect::<Result<Vec<_>, _>>()?.join(", "))
+    }
+}
