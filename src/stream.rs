@@ -59,10 +59,11 @@ use self::chunk::{FIRST_CHUNK, OpenChunk};
 use self::clock::{Clock, Phase};
 use self::counts::{Counts, StatementRows};
 use self::cursors::Cursors;
-use self::follow::{FollowState, heartbeat};
+use self::follow::FollowState;
 pub(crate) use self::follow::{Follower, StreamOpening};
 use self::holder::ConnectionHolder;
-use self::idle::{Heartbeat, IdleTimer};
+pub(crate) use self::idle::Heartbeat;
+use self::idle::IdleTimer;
 pub(crate) use self::lookup::{LookedUpRow, LookupResult, look_up, lookup};
 use self::nest::Nest;
 pub(crate) use self::open::{OpenedStatements, ReadPart};
@@ -201,15 +202,15 @@ impl RowStream {
         clock.leave(Phase::Database);
         let has_digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest);
         let capacity = if !session.holds_connection() { lookup::ROOM } else { FIRST_CHUNK * 2 };
-        let beat =
-            beat(reading.format, endpoint.response.heartbeat).filter(|_| reading.format == Format::Sse);
+        let heartbeat = Heartbeat::of(reading.format, endpoint.response.heartbeat)
+            .filter(|_| reading.format == Format::Sse);
         Ok(Self {
             counts: Counts::of(&steps),
             reading: Reading::new(session, steps, values),
             part,
             holder: ConnectionHolder::new(source.clone(), waiter.client()),
             chunk: OpenChunk::first(capacity, has_digest),
-            idle: IdleTimer::with(beat),
+            idle: IdleTimer::with(heartbeat),
             following: FollowState::not(),
             position: ListPosition { next: begin, resume: reading.after, ..ListPosition::default() },
             watches_rows: true,
@@ -220,17 +221,17 @@ impl RowStream {
     }
 
     /// Keeps the stream open after the last row, for the rows that `follower` brings. From now on
-    /// it sends a heartbeat after each idle `pause`.
-    pub(crate) fn follow(&mut self, follower: Follower, (format, pause): (Format, Duration)) {
+    /// it sends the `heartbeat`.
+    pub(crate) fn follow(&mut self, follower: Follower, heartbeat: Option<Heartbeat>) {
         self.following = FollowState::by(follower);
-        self.idle.heartbeat = beat(format, pause);
+        self.idle.heartbeat = heartbeat;
     }
 
     /// Adds records about the end of the rows, from the first chunk on, with a digest of the
-    /// preceding bytes if `digest`. It sends a heartbeat after each idle `pause`.
-    pub(crate) fn frame(&mut self, frames: Frames, digest: bool, (format, pause): (Format, Duration)) {
+    /// preceding bytes if `digest`. From now on it sends the `heartbeat`.
+    pub(crate) fn frame(&mut self, frames: Frames, digest: bool, heartbeat: Option<Heartbeat>) {
         self.frames = Some(frames);
-        self.idle.heartbeat = beat(format, pause);
+        self.idle.heartbeat = heartbeat;
         self.chunk.set_digest(digest);
     }
 
@@ -793,11 +794,6 @@ impl RowStream {
         clock.enter(self.reading.holds_connection());
         clock.times
     }
-}
-
-/// The heartbeat of a format after an idle `pause`. `None` if the format doesn't allow one.
-fn beat(format: Format, pause: Duration) -> Option<Heartbeat> {
-    heartbeat(format).map(|bytes| Heartbeat { pause, bytes })
 }
 
 /// The error of statements that are being read although their session has been given back.

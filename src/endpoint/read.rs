@@ -138,15 +138,15 @@ fn read_form(
     };
     let reader = DataReader { file, defaults, declared, left_out };
     let mut data = match definition {
-        DataDefinition::Sql(text) => reader.statements(text, source, (result, calls)),
+        DataDefinition::Sql(text) => reader.statements(text, source, result.as_ref(), calls),
         DataDefinition::Upstream(value) if per_row::has_each(&value) => reader.each(&value),
         DataDefinition::Upstream(value) => reader.upstream(&value),
     }?;
     let (dialect, sort_place) = (data.dialect, data.sort_place);
     let (calls, optional) = (data.calls.take(), data.optional.take());
     let body = body::pieces(file, template.as_ref(), &data.handler)?;
-    let mut endpoint = own.endpoint(file, (path, authorization), data, body);
-    list.add_key(file, &mut endpoint, (dialect, defaults))?;
+    let mut endpoint = own.endpoint(file, path, authorization, data, body);
+    list.add_key(file, &mut endpoint, dialect, defaults)?;
     body::check_next(file, &endpoint, template.as_ref());
     access::check_claims(file, &endpoint, defaults.identification);
     if let Some(calls) = calls {
@@ -156,7 +156,7 @@ fn read_form(
     if let Some(at) = sort_place {
         list.refine.check_place(file, at, endpoint.key().is_some());
     }
-    list.add_reads(&mut endpoint, (dialect, defaults))?;
+    list.add_reads(&mut endpoint, dialect, defaults)?;
     if let (Some(optional), Some(sql)) = (optional, endpoint.sql_mut()) {
         sql.optional = Some(Box::new(optional));
     }
@@ -194,7 +194,8 @@ impl DataReader<'_> {
         mut self,
         text: Option<SqlText>,
         source: Option<(SourceRef, &'static Dialect)>,
-        (result, calls): (Option<(Option<Cardinality>, Value<'_>)>, Option<CallDraft>),
+        result: Option<&(Option<Cardinality>, Value<'_>)>,
+        calls: Option<CallDraft>,
     ) -> Option<EndpointData> {
         let (source, dialect) = source?;
         let mut text = text?;
@@ -207,7 +208,7 @@ impl DataReader<'_> {
         text.declare_claims(dialect, &mut self.declared);
         text.text = sql::without_parts(&text.text, &parts, self.left_out.unwrap_or_default());
         let in_requests = calls.as_ref().map(|calls| &calls.used[..]);
-        let statements = self.reader(text, dialect, in_requests).read(result.as_ref())?;
+        let statements = self.reader(text, dialect, in_requests).read(result)?;
         let is_required = result.is_some() && statements.first()?.cardinality == Cardinality::One;
         let one_row = if is_required { OneRow::Required } else { OneRow::Optional };
         let handler = Handler::Sql(handler::Sql { one_row, ..handler::Sql::new(statements) });
@@ -285,13 +286,14 @@ impl<'a> ListValues<'a> {
         &mut self,
         file: File<'_>,
         endpoint: &mut Endpoint,
-        (dialect, defaults): (Option<&'static Dialect>, &Defaults<'_>),
+        dialect: Option<&'static Dialect>,
+        defaults: &Defaults<'_>,
     ) -> Option<()> {
         if let (Some(value), Some(dialect), Some(sql)) = (&self.follow, dialect, endpoint.sql_mut()) {
             sql.follow = follow::read(value, dialect);
         }
         if let (Some(key), Some(dialect)) = (self.key.take(), dialect) {
-            let key = read_key(file, endpoint, key, (dialect, defaults.cursor_secret));
+            let key = read_key(file, endpoint, key, dialect, defaults.cursor_secret);
             endpoint.sql_mut()?.key = key;
         } else if let Some(value) = &self.follow
             && endpoint.follow().is_some()
@@ -308,7 +310,8 @@ impl<'a> ListValues<'a> {
     fn add_reads(
         &self,
         endpoint: &mut Endpoint,
-        (dialect, defaults): (Option<&'static Dialect>, &Defaults<'_>),
+        dialect: Option<&'static Dialect>,
+        defaults: &Defaults<'_>,
     ) -> Option<()> {
         let Some(dialect) = dialect else { return Some(()) };
         if let Some(value) = &self.parallel {
@@ -349,7 +352,8 @@ impl OwnSettings {
     fn endpoint(
         self,
         file: File<'_>,
-        (path, authorization): (PathTemplate, Authorization),
+        path: PathTemplate,
+        authorization: Authorization,
         data: EndpointData,
         body: Vec<Piece>,
     ) -> Endpoint {
@@ -459,7 +463,8 @@ fn read_key(
     file: File<'_>,
     endpoint: &Endpoint,
     key: KeySettings,
-    (dialect, secret): (&'static Dialect, &str),
+    dialect: &'static Dialect,
+    secret: &str,
 ) -> Option<RowKey> {
     let offset = key.offset;
     // An empty list of columns was reported before.

@@ -33,7 +33,7 @@ use crate::outcome::RowCounts;
 use crate::source::Source;
 use crate::spool::spill::{Spill, SpillTime};
 use crate::spool::whole;
-use crate::stream::{self, LookedUpRow, LookupResult, RowStream, RowsRequest};
+use crate::stream::{self, Heartbeat, LookedUpRow, LookupResult, RowStream, RowsRequest};
 
 /// A whole answer up to this length fits the buffers on its path, so no client can hold it up.
 const LARGE: usize = 64 * 1024;
@@ -250,13 +250,13 @@ impl App {
                 .await?;
         stream.tell(self.detail, request.given());
         drop(turn);
+        let heartbeat = Heartbeat::of(request.reading.format, request.endpoint.response.heartbeat);
         if let Some(follower) = follower {
-            stream.follow(follower, (request.reading.format, request.endpoint.response.heartbeat));
+            stream.follow(follower, heartbeat);
         }
         if let Some((framing, tag)) = request.asked.framed {
-            let beats = (request.reading.format, request.endpoint.response.heartbeat);
             let frames = Frames::new(framing, tag, request.reading.options);
-            stream.frame(frames, request.asked.digest, beats);
+            stream.frame(frames, request.asked.digest, heartbeat);
         }
         let first = opening::first_chunk(&mut stream, tracker).await?;
         Ok((stream, first))

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use rowstream_core::Error;
 use rowstream_core::error::SOURCE_UNAVAILABLE;
-use rowstream_encode::Format;
 
 use super::OpenedStatements;
 use crate::stream::notifier::{Patience, Subscription, WakeReason};
@@ -170,18 +169,5 @@ impl FollowState {
             self.state = State::Reading(follower);
             Some(opened)
         }))
-    }
-}
-
-/// The heartbeat of a format, which no reader mistakes for a row. `None` if the format doesn't
-/// allow one.
-pub(super) fn heartbeat(format: Format) -> Option<&'static [u8]> {
-    match format {
-        Format::Sse => Some(b":\n\n"),
-        // An empty line, as in CouchDB's feeds.
-        Format::Ndjson => Some(b"\n"),
-        // Several separators in a row count as one (RFC 7464, section 2.1).
-        Format::JsonSeq => Some(b"\x1e"),
-        Format::Json | Format::Csv | Format::Arrow | Format::Html => None,
     }
 }

@@ -1,21 +1,36 @@
 //! The timer of a stream whose source has nothing ready.
 
-use std::mem;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rowstream_core::timer::Timer;
+use rowstream_encode::Format;
 
 /// How long rows may wait for further ones once the source has nothing ready. If each empty read
 /// flushed them, there would be a chunk per 8 KiB.
 const FLUSH_AFTER: Duration = Duration::from_millis(1);
 
-/// Bytes that keep an idle response alive.
+/// Bytes that keep an idle response alive, and that no reader mistakes for a row.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Heartbeat {
+pub(crate) struct Heartbeat {
     /// The idle time before them.
     pub(super) pause: Duration,
     pub(super) bytes: &'static [u8],
+}
+
+impl Heartbeat {
+    /// The heartbeat of a format after an idle `pause`. `None` if the format doesn't allow one.
+    pub(crate) fn of(format: Format, pause: Duration) -> Option<Self> {
+        let bytes: &[u8] = match format {
+            Format::Sse => b":\n\n",
+            // An empty line, as in CouchDB's feeds.
+            Format::Ndjson => b"\n",
+            // Several separators in a row count as one (RFC 7464, section 2.1).
+            Format::JsonSeq => b"\x1e",
+            Format::Json | Format::Csv | Format::Arrow | Format::Html => return None,
+        };
+        Some(Self { pause, bytes })
+    }
 }
 
 /// The reason why the timer runs.
@@ -51,7 +66,7 @@ impl IdleTimer {
     }
 
     fn poll(&mut self, purpose: Purpose, after: Duration, cx: &mut Context<'_>) -> Poll<()> {
-        if mem::replace(&mut self.purpose, Some(purpose)) != Some(purpose) {
+        if self.purpose.replace(purpose) != Some(purpose) {
             self.timer.restart(after);
         }
         self.timer.poll(cx)
