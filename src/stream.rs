@@ -35,6 +35,7 @@ mod idle;
 mod key;
 mod lookup;
 mod nest;
+mod nest_encoder;
 pub(crate) mod notifier;
 mod open;
 mod pages;
@@ -423,7 +424,7 @@ impl RowStream {
             self.end_nest();
         } else if self.watches_rows && nest.cursors().is_some() {
             self.note_row();
-        } else if nest.has_rows() {
+        } else if nest.has_begun() {
             self.chunk.send_head();
         }
         Poll::Ready(Ok(()))
@@ -704,8 +705,10 @@ impl RowStream {
 
     /// Writes the rows that the encoder has collected, or a heartbeat if there's nothing to write.
     fn flush_waiting(&mut self) {
-        if let CurrentStatements::Rows(rows) = &mut self.reading.current {
-            rows.encoder.flush(&mut self.chunk.bytes);
+        match &mut self.reading.current {
+            CurrentStatements::Rows(rows) => rows.encoder.flush(&mut self.chunk.bytes),
+            CurrentStatements::Nest(nest) => nest.flush(&mut self.chunk.bytes),
+            _ => {}
         }
         if self.chunk.bytes.is_empty() {
             self.beat();

@@ -176,8 +176,9 @@ impl RowWriter for Encoder {
     }
 }
 
+/// The error for a value that the format has no form for.
 #[cold]
-fn no_place(misfit: &Misfit) -> Error {
+pub(super) fn no_place(misfit: &Misfit) -> Error {
     let hint = match misfit.data_type.starts_with("List") {
         true => "select it as JSON: `to_jsonb(…)`",
         false => "select it as text: `cast(… as text)`",

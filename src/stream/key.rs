@@ -1,9 +1,12 @@
 //! The keys of nested statements' rows. We compare the JSON values of a key, because users see
 //! those.
 
+use rowstream_core::Error;
 use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
+use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 
-use rowstream_upstream::by_column::ColumnWriter;
+use super::cursors::Cursors;
+use super::producer::Row;
 
 /// The values of a row's columns that belong to keys.
 #[derive(Debug, Default)]
@@ -62,15 +65,42 @@ fn shortest(decimal: &str) -> &str {
     decimal.trim_end_matches('0').trim_end_matches('.')
 }
 
-/// Encodes a row, and collects its key while it does so.
-pub(super) struct KeyedEncoder<'a, E> {
-    pub(super) encoder: &'a mut E,
-    /// The number of columns that it encodes. Those behind them only belong to the key.
+/// A row that is encoded and whose key is collected.
+pub(super) struct KeyedRow<'a> {
+    pub(super) row: Row<'a>,
+    /// The number of columns to encode. Those behind them only belong to the key.
     pub(super) shown: usize,
     /// The columns of the key, in their order in the row.
     pub(super) columns: &'a [usize],
     /// Receives the key.
     pub(super) key: &'a mut KeyText,
+    /// Receive the key as a cursor, if the response has any.
+    pub(super) cursors: Option<&'a mut Cursors>,
+}
+
+impl KeyedRow<'_> {
+    /// Encodes the row with `encoder`.
+    ///
+    /// # Errors
+    /// A value can't be decoded, or can't be part of a cursor.
+    pub(super) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
+        let Self { row, shown, columns, key, cursors } = self;
+        match cursors {
+            None => row.encode(&mut ColumnCounter::new(KeyedEncoder { encoder, shown, columns, key }), out),
+            Some(cursors) => cursors.gather_with(encoder, out, |encoder, out| {
+                let shown = usize::MAX;
+                row.encode(&mut ColumnCounter::new(KeyedEncoder { encoder, shown, columns, key }), out)
+            }),
+        }
+    }
+}
+
+/// Encodes a row, and collects its key while it does so.
+struct KeyedEncoder<'a, E> {
+    encoder: &'a mut E,
+    shown: usize,
+    columns: &'a [usize],
+    key: &'a mut KeyText,
 }
 
 impl<E: RowWriter> ColumnWriter for KeyedEncoder<'_, E> {

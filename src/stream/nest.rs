@@ -16,7 +16,8 @@
 //! 1. no row is written before each statement has reported its first row, or that it has none:
 //!    errors until then have a real status;
 //! 2. one chain of lists is open at a time: `list`, and the lists around it;
-//! 3. for each statement the merge keeps one encoded row, and the key of the open row;
+//! 3. for each statement the merge keeps one encoded row, and the key of the open row. Arrow also keeps
+//!    the open row of the first statement, with its lists;
 //! 4. each row of each statement is written once, or the result is an error: at the end, no row may
 //!    still wait for its parent;
 //! 5. a row is written as a whole, so a row that fails leaves no byte;
@@ -28,25 +29,25 @@ use std::task::{Context, Poll, ready};
 
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
-use rowstream_encode::{Column, Format, ListEncoder, OptionsEncoder, ValueOptions};
-use rowstream_upstream::by_column::ColumnCounter;
+use rowstream_encode::{
+    Column, Format, ListEncoder, NestedArrowEncoder, NestedColumns, OptionsEncoder, ValueOptions,
+};
 
 use super::counts::StatementRows;
 use super::cursors::Cursors;
-use super::key::{KeyText, KeyedEncoder};
+use super::key::{KeyText, KeyedRow};
+use super::nest_encoder::{JsonLevel, NestEncoder};
 use super::open::{Tail, shape};
 use super::producer::{Producer, Row};
 use crate::completeness::framing::RowDescription;
 use crate::database;
 use crate::endpoint::{Cardinality, Endpoint, Statement};
 
-/// The memory that a row's buffer keeps, in bytes. If a row needed more, the rest is freed.
-const KEPT: usize = 16 * 1024;
-
 /// A statement and those nested in it, while they are merged.
 pub(super) struct Nest {
     /// Each level follows its parent, so the first one is the root.
     levels: Vec<Level>,
+    encoder: NestEncoder,
     /// The position of the first statement in the session. The others follow it.
     prepared: usize,
     /// The number of levels whose first row is known, or known to be missing.
@@ -71,15 +72,12 @@ struct Level {
     parent: Option<Parent>,
     /// The levels whose lists are members of its rows, in their order.
     children: Vec<usize>,
-    encoder: OptionsEncoder,
-    list: ListEncoder,
     /// The columns of its rows.
     described: Arc<[Column]>,
     /// The columns that belong to keys.
     columns: Vec<usize>,
     next: NextRow,
-    /// The next row, encoded, and its key.
-    row: Vec<u8>,
+    /// The key of the next row, which is encoded.
     next_key: KeyText,
     /// The key of the row that was written last, whose object may still be open.
     key: KeyText,
@@ -135,21 +133,13 @@ impl Nest {
             columns.push(own);
             args.push(bound);
         }
-        let shape = shape(format, endpoint.statements()[root].cardinality)
-            .ok_or_else(|| Error::endpoint("this format has no lists within rows"))?;
-        let levels = statements.iter().zip(args).zip(&columns).map(|((&index, args), columns)| {
-            let list = match endpoint.parent(index) {
-                None => ListEncoder::root(shape),
-                Some(_) => ListEncoder::member(&endpoint.statements()[index].name),
-            };
-            let part = ListEncoder::root(shape).part();
-            let encoder = OptionsEncoder::new(part, options, columns);
-            Level::new((endpoint, index), args, (list, encoder), Arc::clone(columns))
-        });
+        let levels = statements.iter().zip(args).zip(&columns);
+        let levels = levels.map(|((&index, args), columns)| Level::new((endpoint, index), args, columns));
         let mut levels: Vec<_> = levels.collect();
         tie(&mut levels, joins(endpoint, &statements, &columns, tail)?);
+        let encoder = encoder(&levels, (format, options), endpoint.longest_row)?;
         let page = tail.and_then(|tail| tail.page);
-        Ok(Self { levels, prepared, begun: 0, list: Some(0), over: 0, cursors, page })
+        Ok(Self { levels, encoder, prepared, begun: 0, list: Some(0), over: 0, cursors, page })
     }
 
     /// The number of statements.
@@ -159,7 +149,13 @@ impl Nest {
 
     /// True if a row has been written.
     pub(super) fn has_rows(&self) -> bool {
-        self.levels[0].list.rows() > 0
+        self.encoder.rows(0) > 0
+    }
+
+    /// True if the headers may be sent. Arrow waits for the first row's lists, because they may be too
+    /// long.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_rows() && (self.encoder.writes_open_rows() || !self.is_within_row())
     }
 
     /// True if its rows have cursors.
@@ -184,7 +180,7 @@ impl Nest {
 
     /// Each statement's index in the endpoint, and the number of its written rows.
     pub(super) fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.levels.iter().map(|level| (level.statement, level.list.rows()))
+        self.levels.iter().enumerate().map(|(which, level)| (level.statement, self.encoder.rows(which)))
     }
 
     /// The name of the first statement.
@@ -194,9 +190,9 @@ impl Nest {
 
     /// The written rows of the first statement, and of all statements nested in it.
     pub(super) fn count(&self) -> StatementRows {
-        let (root, nested) = (&self.levels[0], &self.levels[1..]);
-        let nested = nested.iter().map(|level| level.list.rows()).sum();
-        StatementRows { cardinality: root.cardinality, rows: root.list.rows(), nested: Some(nested) }
+        let nested = (1..self.levels.len()).map(|which| self.encoder.rows(which)).sum();
+        let cardinality = self.levels[0].cardinality;
+        StatementRows { cardinality, rows: self.encoder.rows(0), nested: Some(nested) }
     }
 
     /// The columns of the first statement's rows, and of the lists in them.
@@ -217,7 +213,17 @@ impl Nest {
         };
         let runs: Vec<(usize, Vec<&ParamValue>)> = self.levels.iter().enumerate().map(run).collect();
         session.execute_interleaved(&runs);
-        self.levels[0].list.start(out);
+        self.encoder.start(out);
+    }
+
+    /// True if it has collected complete rows that aren't written yet.
+    pub(super) fn holds_rows(&self) -> bool {
+        self.encoder.holds_rows()
+    }
+
+    /// Writes the complete rows that it has collected.
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
+        self.encoder.flush(out);
     }
 
     /// Writes the next row, or the end of a list; false when everything is written.
@@ -273,7 +279,10 @@ impl Nest {
         }
         let cursors = self.cursors.as_deref_mut().filter(|_| which == 0);
         match ready!(session.poll_row_of(which, cx))? {
-            Some(row) => level.take(row, cursors)?,
+            Some(row) => {
+                self.encoder.read(which, level.reader(row, cursors))?;
+                level.next = NextRow::Row;
+            }
             None => level.next = NextRow::None,
         }
         Poll::Ready(self.check_key(which))
@@ -309,21 +318,21 @@ impl Nest {
     /// Writes the next row of a level, and begins the first list in it.
     fn write_row(&mut self, which: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         self.check_distinct(which)?;
+        self.encoder.place(which, out)?;
         let level = &mut self.levels[which];
-        level.write_row(out);
+        level.open_row();
         match level.children.first() {
             Some(&child) => self.begin_list(child, out),
-            None => level.list.end_row(out),
+            None => self.encoder.end_row(which, out),
         }
         Ok(())
     }
 
     /// Ends a row whose lists are complete.
-    fn end_row(&self, which: usize, out: &mut Vec<u8>) {
-        let list = &self.levels[which].list;
-        list.end_row(out);
+    fn end_row(&mut self, which: usize, out: &mut Vec<u8>) {
+        self.encoder.end_row(which, out);
         if let Some(cursors) = self.cursors.as_deref().filter(|_| which == 0) {
-            cursors.end_event(list.rows(), out);
+            cursors.end_event(self.encoder.rows(0), out);
         }
     }
 
@@ -350,7 +359,7 @@ impl Nest {
     }
 
     fn begin_list(&mut self, which: usize, out: &mut Vec<u8>) {
-        self.levels[which].list.start(out);
+        self.encoder.begin_list(which, out);
         self.list = Some(which);
     }
 
@@ -359,7 +368,7 @@ impl Nest {
     fn end_list(&mut self, which: usize, out: &mut Vec<u8>) {
         self.list = self.levels[which].parent.as_ref().map(|parent| parent.level);
         let Some(parent) = self.list else { return };
-        self.levels[which].list.finish(out);
+        self.encoder.end_list(which, out);
         let level = &self.levels[parent];
         match level.children.iter().find(|&&sibling| sibling > which) {
             Some(&sibling) => self.begin_list(sibling, out),
@@ -370,12 +379,11 @@ impl Nest {
 
     /// Ends the result, once nothing can fail any more. If it were ended earlier, a result that is
     /// then aborted could look complete.
-    fn end_root(&self, out: &mut Vec<u8>) {
-        let root = &self.levels[0];
-        if root.cardinality == Cardinality::One && root.list.rows() > 0 {
-            root.list.end_row(out);
+    fn end_root(&mut self, out: &mut Vec<u8>) {
+        if self.levels[0].cardinality == Cardinality::One && self.has_rows() {
+            self.encoder.end_row(0, out);
         }
-        root.list.finish(out);
+        self.encoder.finish(out);
     }
 
     /// After the last row, waits until each statement has reported that it has no row left.
@@ -408,12 +416,7 @@ impl Nest {
 }
 
 impl Level {
-    fn new(
-        (endpoint, index): (&Endpoint, usize),
-        args: Vec<usize>,
-        (list, encoder): (ListEncoder, OptionsEncoder),
-        described: Arc<[Column]>,
-    ) -> Self {
+    fn new((endpoint, index): (&Endpoint, usize), args: Vec<usize>, described: &Arc<[Column]>) -> Self {
         let statement = &endpoint.statements()[index];
         Self {
             statement: index,
@@ -422,40 +425,27 @@ impl Level {
             cardinality: statement.cardinality,
             parent: None,
             children: Vec::new(),
-            encoder,
-            list,
-            described,
+            described: Arc::clone(described),
             columns: Vec::new(),
             next: NextRow::Unknown,
-            row: Vec::new(),
             next_key: KeyText::default(),
             key: KeyText::default(),
         }
     }
 
-    /// Encodes the next row, which is written once its parent is open. `cursors` keep its key.
-    fn take(&mut self, row: Row<'_>, cursors: Option<&mut Cursors>) -> Result<(), Error> {
-        self.row.clear();
-        self.row.shrink_to(KEPT);
-        let (encoder, columns, key) = (&mut self.encoder, &self.columns[..], &mut self.next_key);
-        let shown = self.described.len();
-        match cursors {
-            None => row.encode(
-                &mut ColumnCounter::new(KeyedEncoder { encoder, shown, columns, key }),
-                &mut self.row,
-            )?,
-            Some(cursors) => cursors.gather_with(encoder, &mut self.row, |encoder, out| {
-                let shown = usize::MAX;
-                row.encode(&mut ColumnCounter::new(KeyedEncoder { encoder, shown, columns, key }), out)
-            })?,
+    /// Reads the next row, which is written once its parent is open. `cursors` keep its key.
+    fn reader<'a>(&'a mut self, row: Row<'a>, cursors: Option<&'a mut Cursors>) -> KeyedRow<'a> {
+        KeyedRow {
+            row,
+            shown: self.described.len(),
+            columns: &self.columns,
+            key: &mut self.next_key,
+            cursors,
         }
-        self.next = NextRow::Row;
-        Ok(())
     }
 
-    /// Writes the next row; its object stays open.
-    fn write_row(&mut self, out: &mut Vec<u8>) {
-        self.list.row(&self.row, out);
+    /// Makes the next row the open one.
+    fn open_row(&mut self) {
         mem::swap(&mut self.key, &mut self.next_key);
         self.next = match self.cardinality {
             // The start has checked that there's no second row.
@@ -463,6 +453,34 @@ impl Level {
             _ => NextRow::Unknown,
         };
     }
+}
+
+/// The encoder of the rows of these levels.
+fn encoder(
+    levels: &[Level],
+    (format, options): (Format, ValueOptions),
+    longest_row: usize,
+) -> Result<NestEncoder, Error> {
+    if format == Format::Arrow {
+        let statements = levels.iter().map(|level| NestedColumns {
+            name: &level.name,
+            parent: level.parent.as_ref().map(|parent| parent.level),
+            columns: &level.described,
+        });
+        // The budget of a stream counts rows of this length.
+        return Ok(NestEncoder::Arrow(Box::new(NestedArrowEncoder::new(statements, longest_row))));
+    }
+    let shape = shape(format, levels[0].cardinality)
+        .ok_or_else(|| Error::endpoint("this format has no lists within rows"))?;
+    let part = ListEncoder::root(shape).part();
+    let level = |level: &Level| {
+        let list = match level.parent {
+            None => ListEncoder::root(shape),
+            Some(_) => ListEncoder::member(&level.name),
+        };
+        JsonLevel::new(list, OptionsEncoder::new(part, options, &level.described))
+    };
+    Ok(NestEncoder::Json(levels.iter().map(level).collect()))
 }
 
 /// The statement to run instead of `statement`, the endpoint's own with this index, and its

@@ -60,7 +60,10 @@ impl CurrentStatements {
 
     /// True if the encoder has rows that aren't in a chunk.
     pub(super) fn holds_rows(&self) -> bool {
-        self.rows().is_some_and(|rows| rows.encoder.holds_rows())
+        match self {
+            Self::Nest(nest) => nest.holds_rows(),
+            _ => self.rows().is_some_and(|rows| rows.encoder.holds_rows()),
+        }
     }
 
     /// The rows encoded so far; `None` before the first statement and between two of them.

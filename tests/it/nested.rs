@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use crate::support::{Client, Ended, Launch, Reply, Server, TestDb, get, peak_memory_bytes, rowstream};
+use crate::support::{
+    Client, Ended, Launch, Reply, Server, TestDb, arrow, get, peak_memory_bytes, rowstream,
+};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -72,6 +74,9 @@ async fn assert_rows(server: &Server, path: &str, expected: &[Value]) {
         let rows: Vec<Value> = reply.text().lines().map(line).collect();
         assert_same(&rows, expected, format);
     }
+    let reply = get(&server.url(&format!("{path}.arrow"))).await;
+    assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete), "arrow");
+    assert_same(&arrow::rows(&reply.body), expected, "arrow");
     assert_eq!(get(&server.url(&format!("{path}.csv"))).await.status, StatusCode::NOT_ACCEPTABLE);
 }
 
@@ -79,7 +84,7 @@ async fn assert_rows(server: &Server, path: &str, expected: &[Value]) {
 async fn library(db: &TestDb, authors: u32, books: u32, reviews: u32) {
     db.execute(&format!(
         r#"create table author as
-            select i as id, md5(random()::text) as name, case when random() < 0.9 then (random() * 1e6)::numeric(12, 2) end as fee,
+            select i as id, md5(random()::text) as name, (case when random() < 0.9 then random() * 1e6 end)::numeric(12, 2) as fee,
               timestamp '2024-01-01' + random() * interval '1000 days' as since
             from generate_series(1, {authors}) i;
           create table book as select * from (
@@ -291,6 +296,21 @@ async fn small_lists_of_every_kind() {
         let line = r#"{"id":1,"k":"x","b":[{"a_id":1,"v":"b1"},{"a_id":1,"v":"b2"}]}"#;
         assert_eq!((reply.text(), &reply.ended), (&format!("{line}\n")[..], &Ended::Complete));
         server.wait_for_stdout("GET /one/1.ndjson HTTP/1.1 200 complete rows=1 nested_rows=2 ").await;
+        for (path, expected) in [
+            (
+                "/one/1.arrow",
+                json!([{"id": 1, "k": "x", "b": [{"a_id": 1, "v": "b1"}, {"a_id": 1, "v": "b2"}]}]),
+            ),
+            ("/one/2.arrow", json!([{"id": 2, "k": "y", "b": []}])),
+            ("/one/9.arrow", json!([])),
+            ("/none.arrow", json!([{"id": 1, "b": []}, {"id": 2, "b": []}, {"id": 3, "b": []}])),
+            ("/no_parents.arrow", json!([])),
+        ] {
+            let reply = get(&server.url(path)).await;
+            assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete), "{path}");
+            assert_eq!(json!(arrow::rows(&reply.body)), expected, "{path}");
+        }
+        server.wait_for_stdout("GET /one/1.arrow HTTP/1.1 200 complete rows=1 nested_rows=2 ").await;
         server.wait_for_stdout("GET /template HTTP/1.1 200 complete rows=6 nested_rows=4 ").await;
     }
 }
@@ -632,7 +652,7 @@ async fn check_shows_what_is_nested_and_finds_columns_that_do_not_suit() {
             .map(|told| String::from_utf8_lossy(told).replace("INTEGER", "integer").replace("TEXT", "text"));
         let integer = if url.starts_with("sqlite") { "integer" } else { "int4" };
         let shown = format!(
-            "GET /a_well  [json, ndjson, sse, json-seq]
+            "GET /a_well  [json, ndjson, sse, json-seq, arrow]
     list :many -> id {integer}, name text
         b :many nested on a_id = id and t = name -> a_id {integer}, t text
             c :many nested on k = t -> k text
@@ -891,4 +911,76 @@ fn assert_small(server: &Server, what: &str) {
     let peak = peak_memory_bytes(server.pid());
     println!("peak memory of {what}: {:.1} MB", peak as f64 / 1e6);
     assert!(peak < CEILING, "{what} took {peak} bytes");
+}
+
+/// In Arrow, the lists of a row stay in memory until it ends.
+#[tokio::test]
+async fn lists_in_arrow_have_a_bound() {
+    let sql = "/*\n[params]\nlong = \"integer\"\n*/
+        -- name: a :many\nselect n as id from generate_series(1, 2000) n order by n;
+        -- name: b :many nested in a on a_id = id
+        select n as a_id, i from generate_series(1, 2000) n, generate_series(1, case n when :long then 10000 else 2 end) i
+        order by n, i;
+        -- name: c :many nested in b on a_id = a_id and i = i
+        select n as a_id, i, null::int8 as v from generate_series(1, 2000) n, generate_series(1, 2) i order by n, i";
+    let db = TestDb::new().await;
+    let server = server(&db.url(), "max_row_bytes = \"64KiB\"\npool = { max = 1 }", &[("a", sql)]).await;
+    let reply = get(&server.url("/a.arrow?long=0")).await;
+    assert_eq!((reply.status, &reply.ended), (StatusCode::OK, &Ended::Complete));
+    assert_eq!(arrow::rows(&reply.body), whole(&get(&server.url("/a?long=0")).await).as_array().unwrap()[..]);
+
+    let first = get(&server.url("/a.arrow?long=1")).await;
+    let problem = first.json();
+    let message = "the lists in one row have more than 65536 bytes in Arrow, the last of them in `b`";
+    assert_eq!((first.status.as_u16(), &problem["code"]), (500, &json!("row_too_large")), "{problem}");
+    assert_eq!(problem["detail"], message);
+    assert!(problem["hint"].as_str().unwrap().starts_with("request `ndjson`"), "{problem}");
+    let late = get(&server.url("/a.arrow?long=1900")).await;
+    assert!(matches!(late.ended, Ended::Broken(_)), "{:?}", late.ended);
+    let rows = arrow::rows(&late.body);
+    assert!((1000..1900).contains(&rows.len()), "{}", rows.len());
+    assert_eq!(rows.last().unwrap()["b"].as_array().unwrap().len(), 2, "all of its rows are whole");
+    let lines = get(&server.url("/a.ndjson?long=1900")).await;
+    assert_eq!((lines.text().lines().count(), &lines.ended), (2000, &Ended::Complete));
+}
+
+/// The message names the list of the column.
+#[tokio::test]
+async fn a_value_that_arrow_lacks_is_an_error_in_a_list_too() {
+    let sql = "-- name: a :many\nselect 1 as id;
+        -- name: b :many nested in a on a_id = id\nselect 1 as a_id;
+        -- name: c :many nested in b on a_id = a_id\nselect 1 as a_id, 'infinity'::date as day";
+    let db = TestDb::new().await;
+    let server = server(&db.url(), "", &[("a", sql)]).await;
+    let problem = get(&server.url("/a.arrow")).await.json();
+    let message = "column `b.c.day` holds an infinite date, which its Arrow type Date32 cannot";
+    assert_eq!((&problem["code"], &problem["detail"]), (&json!("bad_value"), &json!(message)));
+}
+
+/// Complete rows don't wait for the end of a later one.
+#[tokio::test]
+async fn complete_rows_in_arrow_arrive_before_an_open_one_ends() {
+    let sql = "-- name: a :many\nselect id from generate_series(1, 3) id order by id;
+        -- name: b :many nested in a on a_id = id
+        select a_id, i, case when a_id = 2 and i = 2 then pg_advisory_xact_lock(7)::text end as locked
+        from generate_series(1, 3) a_id, generate_series(1, 3) i";
+    let db = TestDb::new().await;
+    let server = server(&db.url(), "fetch_rows = 1", &[("a", sql)]).await;
+    let locks = db.client().await;
+    locks.batch_execute("select pg_advisory_lock(7)").await.unwrap();
+    let mut stream = Client::HTTP1.stream(&server.url("/a.arrow")).await;
+    let mut body = Vec::new();
+    while body.is_empty() || arrow::rows(&body).is_empty() {
+        body.extend_from_slice(&stream.chunk().await.unwrap());
+    }
+    let row = |id: u8| {
+        let of = |i: u8| json!({"a_id": id, "i": i, "locked": if (id, i) == (2, 2) { json!("") } else { json!(null) }});
+        json!({"id": id, "b": [of(1), of(2), of(3)]})
+    };
+    assert_eq!(arrow::rows(&body), [row(1)]);
+    locks.batch_execute("select pg_advisory_unlock(7)").await.unwrap();
+    let rest = stream.rest().await;
+    assert_eq!(rest.ended, Ended::Complete);
+    body.extend_from_slice(&rest.body);
+    assert_eq!(arrow::rows(&body), [row(1), row(2), row(3)]);
 }

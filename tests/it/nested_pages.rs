@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::support::{Ended, MariaDb, Reply, Server, TestDb, get, rowstream};
+use crate::support::{Ended, MariaDb, Reply, Server, TestDb, arrow, get, rowstream};
 
 /// Authors share their names, and books their titles. Neither order of the file is that of the key.
 pub(crate) const AUTHORS: &str = "/*
@@ -170,6 +170,25 @@ async fn pages_contain_the_lists_of_their_rows() {
             }
         }
         assert_same(&rows, authors);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pages_in_arrow_contain_the_lists_of_their_rows() {
+    on_each(150, async |server, authors| {
+        for size in [7, 1000] {
+            let (mut rows, mut path) = (Vec::new(), format!("/authors?n={size}&_format=arrow"));
+            loop {
+                let reply = get(&server.url(&path)).await;
+                assert_eq!((reply.status.as_u16(), &reply.ended), (200, &Ended::Complete), "{path}");
+                rows.extend(arrow::rows(&reply.body));
+                let Some(link) = reply.headers.get("link") else { break };
+                let link = link.to_str().unwrap();
+                path = format!("/authors{}", &link[1..link.find('>').unwrap()]);
+            }
+            assert_same(&rows, authors);
+        }
     })
     .await;
 }

@@ -209,6 +209,48 @@ async fn python_reads_the_batches_of_drivers() {
     }
 }
 
+/// Nested statements, with columns of several types.
+#[tokio::test]
+async fn python_reads_nested_lists() {
+    let db = TestDb::new().await;
+    let sql = "-- name: authors :many\nselect n as id from generate_series(1, 3) n order by n;
+        -- name: books :many nested in authors on author = id
+        select n % 2 + 1 as author, n::int8 as id, 1.5::numeric(5, 2) as price, date '2026-03-01' + n as day,
+          array[n, null] as pages, '{\"a\": 1}'::jsonb as tags
+        from generate_series(1, 4) n order by 1, 2;
+        -- name: reviews :many nested in books on author = author and book = id
+        select n % 2 + 1 as author, n::int8 as book, 'good' as words from generate_series(2, 4) n order by 1, 2";
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/authors.sql", sql)]).await;
+    let (table, types) = seen_nested(&saved(&server, "/authors.arrow").await);
+    let book = |author: u8, id: u8, reviews: &Value| {
+        json!({"author": author, "id": id, "price": "1.50", "day": format!("2026-03-{:02}", id + 1),
+            "pages": [id, null], "tags": "{\"a\": 1}", "reviews": reviews})
+    };
+    let review = |author: u8, book: u8| json!([{"author": author, "book": book, "words": "good"}]);
+    let expected = json!([
+        {"id": 1, "books": [book(1, 2, &review(1, 2)), book(1, 4, &review(1, 4))]},
+        {"id": 2, "books": [book(2, 1, &json!([])), book(2, 3, &review(2, 3))]},
+        {"id": 3, "books": []},
+    ]);
+    assert_eq!(table, expected);
+    let reviews = "list<item: struct<author: int32, book: int64, words: string>>";
+    let books = format!(
+        "list<item: struct<author: int32, id: int64, price: decimal128(5, 2), day: date32[day], \
+         pages: list<item: int32>, tags: extension<arrow.json>, reviews: {reviews}>>"
+    );
+    assert_eq!(types, json!(["int32", books]));
+    for seen in read(&server, "/authors.arrow").await {
+        assert_eq!((&seen["rows"], &seen["columns"]["books"]["nulls"]), (&json!(3), &json!(0)), "{seen}");
+    }
+}
+
+/// pyarrow's rows of a stream, with dates and decimals as texts, and the types of its columns.
+fn seen_nested(file: &NamedTempFile) -> (Value, Value) {
+    let seen = seen("rows.py", &[], file);
+    (seen["rows"].clone(), seen["types"].clone())
+}
+
 /// Each library's view of the column `c` in a file: its type and its last value. `None` if the
 /// library can't read the file.
 fn each_sees(file: &NamedTempFile) -> [Option<(String, String)>; 3] {

@@ -287,7 +287,7 @@ fn nested_statements() {
          -- name: reviews :many nested in books on book = id\nselect 3;\n-- name: prizes :many nested in authors on a = b\nselect 4",
     );
     assert_eq!((&endpoint.body[..], endpoint.rows_statement()), (&[Piece::Rows(0)][..], Some(0)));
-    assert_eq!(endpoint.formats, [Format::Json, Format::Ndjson, Format::Sse, Format::JsonSeq]);
+    assert_eq!(endpoint.formats, [Format::Json, Format::Ndjson, Format::Sse, Format::JsonSeq, Format::Arrow]);
     let children = |statement| endpoint.children(statement).collect::<Vec<_>>();
     assert_eq!([children(0), children(1), children(2), children(3)], [vec![1, 3], vec![2], vec![], vec![]]);
     assert_eq!((endpoint.nest(0), endpoint.nest(1)), (vec![0, 1, 2, 3], vec![1, 2]));

@@ -5,9 +5,11 @@ use arrow_array::types::{
     Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
     Time64MicrosecondType, TimestampMicrosecondType, UInt64Type,
 };
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, Schema};
+use rowstream_encode::write_value;
+use serde_json::{Value, json};
 
 /// The schema and the batches received so far. The stream may be incomplete.
 pub fn read(stream: &[u8]) -> (Schema, Vec<RecordBatch>) {
@@ -58,4 +60,46 @@ pub fn columns(stream: &[u8]) -> Vec<(String, Vec<String>)> {
     };
     let of_field = |(i, field): (usize, &arrow_schema::FieldRef)| (field.data_type().to_string(), values(i));
     schema.fields().iter().enumerate().map(of_field).collect()
+}
+
+/// The rows as JSON, in the form that they have in the format `json`.
+pub fn rows(stream: &[u8]) -> Vec<Value> {
+    let batches = read(stream).1.into_iter().map(StructArray::from);
+    batches.flat_map(|batch| (0..batch.len()).map(move |row| json_of(&batch, row))).collect()
+}
+
+fn json_of(column: &dyn Array, row: usize) -> Value {
+    if column.is_null(row) {
+        return Value::Null;
+    }
+    match column.data_type() {
+        DataType::Struct(fields) => {
+            let columns = fields.iter().zip(column.as_struct().columns());
+            columns.map(|(field, column)| (field.name().clone(), json_of(column, row))).collect()
+        }
+        DataType::List(_) => {
+            let list = column.as_list::<i32>().value(row);
+            (0..list.len()).map(|row| json_of(&list, row)).collect()
+        }
+        DataType::Utf8 => json!(column.as_string::<i32>().value(row)),
+        DataType::Timestamp(..) => written(
+            column.as_primitive::<TimestampMicrosecondType>().value(row),
+            rowstream_encode::Value::Timestamp,
+        ),
+        DataType::Date32 => {
+            written(column.as_primitive::<Date32Type>().value(row), rowstream_encode::Value::Date)
+        }
+        DataType::FixedSizeBinary(_) => {
+            let bytes = column.as_fixed_size_binary().value(row).try_into().expect("16 bytes");
+            written(bytes, rowstream_encode::Value::Uuid)
+        }
+        // Their text is JSON.
+        _ => serde_json::from_str(&shown(column, row)).expect("a number or a boolean"),
+    }
+}
+
+fn written<T>(value: T, kind: impl FnOnce(T) -> rowstream_encode::Value<'static>) -> Value {
+    let mut json = Vec::new();
+    write_value(kind(value), &mut json);
+    serde_json::from_slice(&json).expect("it's JSON")
 }

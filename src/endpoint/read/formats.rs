@@ -64,9 +64,7 @@ fn reason_not_to_carry(format: Format, endpoint: &Endpoint) -> Option<&'static s
     match (format, endpoint.rows_statement()) {
         (Format::Json, _) => None,
         (_, None) => Some("holds the rows of one list, but this endpoint has several"),
-        (Format::Csv | Format::Arrow | Format::Html, Some(rows))
-            if endpoint.children(rows).next().is_some() =>
-        {
+        (Format::Csv | Format::Html, Some(rows)) if endpoint.children(rows).next().is_some() => {
             Some("can't hold lists within rows, but this endpoint nests statements")
         }
         (_, Some(_)) => None,
