@@ -85,6 +85,14 @@ impl Package {
         tokio::task::spawn_blocking(move || run(&project, "node", &["main.mjs"], &[])).await.expect("it ends")
     }
 
+    /// The same in Bun.
+    async fn bun(&self, text: &str) -> String {
+        let project = self.project();
+        std::fs::write(project.join("main.mjs"), text).expect("it can be written");
+        let run = move || run(&project, &given("ROWSTREAM_TEST_BUN"), &["main.mjs"], &[]);
+        tokio::task::spawn_blocking(run).await.expect("it ends")
+    }
+
     fn run(&self, folder: &Path, program: &str, arguments: &[&str]) -> String {
         let cache = self.folder.path().join("cache");
         run(folder, program, arguments, &[("npm_config_cache", cache.to_str().expect("UTF-8"))])
@@ -276,6 +284,34 @@ async fn node_reads_each_row_once_through_random_cuts() {
         console.log(JSON.stringify(await Promise.all(Array(3).fill('{url}').map(read))));"
     );
     let reads: Value = serde_json::from_str(&package.node(&reads).await).expect("JSON");
+    let cuts = check_reads(&reads);
+    assert!(cuts >= 100, "{cuts} cuts");
+}
+
+/// Without those that need bytes that arrived right before a cut, which Bun drops.
+#[tokio::test]
+async fn bun_passes_its_own_tests() {
+    let package = Package::build().await;
+    let run = move || {
+        let files = ["body", "filter", "rows"].map(|name| format!("./test/{name}.test.mjs"));
+        let files = files.iter().map(String::as_str);
+        let arguments: Vec<_> = ["test", "--timeout=60000"].into_iter().chain(files).collect();
+        run(&package.source(), &given("ROWSTREAM_TEST_BUN"), &arguments, &[])
+    };
+    tokio::task::spawn_blocking(run).await.expect("they pass");
+}
+
+#[tokio::test]
+async fn bun_reads_each_row_once_through_random_cuts() {
+    let (package, (server, _folder)) = tokio::join!(Package::build(), shop());
+    let mut cuts = RandomCuts::before(&server).await;
+    cuts.begin();
+    let url = cuts.url("/readings");
+    let reads = format!(
+        "import {{ rows }} from 'rowstream'; {READ}
+        console.log(JSON.stringify(await Promise.all(Array(3).fill('{url}').map(read))));"
+    );
+    let reads: Value = serde_json::from_str(&package.bun(&reads).await).expect("JSON");
     let cuts = check_reads(&reads);
     assert!(cuts >= 100, "{cuts} cuts");
 }

@@ -15,6 +15,7 @@
 
 mod attack;
 mod book;
+mod bun;
 mod clients;
 mod compare;
 mod console;
@@ -150,6 +151,10 @@ fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
         Err(message) => {
             eprintln!("{message}\nWithout it a test of PostgREST's clients fails; all others need none.");
         }
+    }
+    match bun::prepare(&target) {
+        Ok(program) => println!("export ROWSTREAM_TEST_BUN='{}'", program.display()),
+        Err(message) => eprintln!("{message}\nWithout it the tests in Bun fail; all others need none."),
     }
     eprintln!("PostgreSQL and MariaDB run until Ctrl-C");
     postgres.wait()

@@ -10,7 +10,7 @@ use crate::mariadb::MariaDb;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
 use crate::{
-    Result, book, console, deny, distance, duckdb, instructions, jars, needs, newer, pebble, postgrest,
+    Result, book, bun, console, deny, distance, duckdb, instructions, jars, needs, newer, pebble, postgrest,
     python, sail, target_folder,
 };
 
@@ -26,7 +26,7 @@ struct Extra {
     tests: &'static [&'static str],
 }
 
-const EXTRAS: [Extra; 10] = [
+const EXTRAS: [Extra; 11] = [
     Extra {
         step: "Python's libraries",
         prepare: python::prepare,
@@ -60,6 +60,13 @@ const EXTRAS: [Extra; 10] = [
         without: "it cannot be installed here, so no test reads tables with it",
         variable: "ROWSTREAM_TEST_POSTGREST",
         tests: &["postgrest::javascript_"],
+    },
+    Extra {
+        step: "Bun",
+        prepare: bun::prepare,
+        without: "it cannot be installed here, so no test runs the JavaScript client in it",
+        variable: "ROWSTREAM_TEST_BUN",
+        tests: &["client_js::bun_"],
     },
     Extra {
         step: "H2, QuestDB and Gson",

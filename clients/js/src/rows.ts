@@ -9,7 +9,7 @@ import { type Column, type Converters, EXACT } from "./values.js";
 export interface Options extends RequestOptions {
   /** Converts values by the types of their columns. By default, `int64` is a `bigint`. */
   convert?: Converters;
-  /** The most attempts in a row that bring no rows: 5, or 20 for a live tail. */
+  /** The most attempts in a row that bring no new cursor: 5, or 20 for a live tail, whose heartbeats count, too. */
   retries?: number;
   /** Rows as objects, by default, or as their JSON texts with all digits, which `convert` doesn't concern. */
   as?: "objects" | "text";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { stream } from "rowstream";
-import { problem, serve } from "./server.mjs";
+import { DROPS, problem, serve } from "./server.mjs";
 
 async function read(t, body, pointer, { cut = false, head = {}, reason } = {}) {
   const pieces = Array.isArray(body) ? body : [body];
@@ -58,7 +58,7 @@ test("the default body is a list itself, with blanks or without", async (t) => {
   }
 });
 
-test("a body that's cut at any byte isn't whole", async (t) => {
+test("a body that's cut at any byte isn't whole", { skip: DROPS }, async (t) => {
   const all = JSON.parse(DOCUMENT)._embedded.articles;
   const bytes = Buffer.from(DOCUMENT);
   const cutAt = async (at, cut) => {
@@ -102,7 +102,7 @@ test("a row is bounded", async () => {
   }, /a row is longer than 128 MiB/);
 });
 
-test("the server's reason is an error with its code", async (t) => {
+test("the server's reason is an error with its code", { skip: DROPS }, async (t) => {
   const server = await serve(t, (response) => problem(response, 503, { code: "pool_full", retry: true }));
   await assert.rejects(stream(server.url).at("").next(), { name: "RowstreamError", code: "pool_full" });
   assert.equal(server.requests[0].url.searchParams.get("_format"), "json");

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import test from "node:test";
 import { setImmediate, setTimeout } from "node:timers/promises";
 import { follow, IncompleteStream, RowstreamError, rows } from "rowstream";
-import { answer, columns, HEAD, lines, problem, record, serve } from "./server.mjs";
+import { answer, columns, DROPS, HEAD, lines, problem, record, serve } from "./server.mjs";
 
 const ids = (from, to) => Array.from({ length: to - from }, (_, at) => ({ id: from + at }));
 const big = (list) => list.map(({ id }) => ({ id: BigInt(id) }));
@@ -72,7 +72,7 @@ test("the request has the parameters, the token and the headers", async (t) => {
 });
 
 // A token of 15 minutes ended an export of hours at its first cut.
-test("a function's token is renewed before each request", async (t) => {
+test("a function's token is renewed before each request", { skip: DROPS }, async (t) => {
   const aborted = answer(lines(record(ID), ...ids(0, 2), mark(2, "after-2")), { cut: true, head: { "rowstream-stream": "0a" } });
   const expired = (response) => problem(response, 401, { code: "token_expired", detail: "too old", retry: false });
   const rest = answer(lines(record(ID), ...ids(2, 3), end(1)));
@@ -87,7 +87,7 @@ test("a function's token is renewed before each request", async (t) => {
   assert.equal(stream.resumed, 1);
 });
 
-test("a live tail renews its token", async (t) => {
+test("a live tail renews its token", { skip: DROPS }, async (t) => {
   const event = (id) => `data: {"id":${id}}\nid: c${id}\n\n`;
   const tail = (id) => answer(`event: rowstream\ndata: ${record(ID)}\n\n${event(id)}`, { head: { "rowstream-resume": "ids" }, cut: true });
   const server = await serve(t, tail(1), tail(2), tail(3));
@@ -230,7 +230,7 @@ test("after a failed collect, the error's position is the beginning", async (t) 
   await assert.rejects(rows(cut.url).collect(), { name: "IncompleteStream", rows: 0, cursor: undefined });
 });
 
-test("without cursors rows don't wait, and a cut is reported", async (t) => {
+test("without cursors rows don't wait, and a cut is reported", { skip: DROPS }, async (t) => {
   const server = await serve(t, answer(lines(record(ID), ...ids(0, 3)), { cut: true, head: { "rowstream-resume": "none" } }));
   const got = [];
   await assert.rejects(async () => {
@@ -265,7 +265,7 @@ test("what waits for a mark is bounded", async (t) => {
   assert(got >= 30 && server.requests.length === 1, `${got} rows, ${server.requests.length} requests`);
 });
 
-test("attempts without new rows are counted, and a new row begins again", async (t) => {
+test("attempts without new rows are counted, and a new row begins again", { skip: DROPS }, async (t) => {
   const busy = (response) => problem(response, 503, { code: "pool_full", detail: "busy", retry: true });
   const always = await serve(t, busy);
   await assert.rejects(rows(always.url, { retries: 2 }).collect(), { name: "RowstreamError", code: "pool_full", status: 503 });
@@ -336,7 +336,7 @@ test("damaged lines aren't rows, and damaged records are cuts", async (t) => {
   }
 });
 
-test("after an abort without a reason, the server is asked for it", async (t) => {
+test("after an abort without a reason, the server is asked for it", { skip: DROPS }, async (t) => {
   const head = { "rowstream-stream": "abc" };
   const cut = answer(lines(record(ID), ...ids(0, 1), mark(1, "after-0")), { cut: true, head });
   const failed = { state: "failed", error: { code: "bad_value", detail: "division by zero", retry: false } };
@@ -539,7 +539,7 @@ const event = (row, id) => `data: ${JSON.stringify(row)}\nid: ${id}\n\n`;
 const recordEvent = (kind) => `event: rowstream\ndata: ${record(kind)}\n\n`;
 const tail = { "content-type": "text/event-stream", "rowstream-resume": "ids" };
 
-test("a live tail survives a shutdown, a cut and a proxy's status", async (t) => {
+test("a live tail survives a shutdown, a cut and a proxy's status", { skip: DROPS }, async (t) => {
   const rest = event({ id: 3 }, "c3");
   const server = await serve(t,
     answer(recordEvent(ID) + event({ id: 1 }, "c1") + ": heartbeat\n\n" + recordEvent({ end: { rows: 1, next: "c1" } }), { head: tail }),
@@ -582,7 +582,7 @@ test("a live tail goes back to the event that isn't whole", async (t) => {
 });
 
 // Its ids were cursors, and so the rows of another list could follow.
-test("a response without resumption isn't continued after its ids, marks or end", async (t) => {
+test("a response without resumption isn't continued after its ids, marks or end", { skip: DROPS }, async (t) => {
   const head = { ...tail, "rowstream-resume": "none" };
   const again = (response) => problem(response, 410, { code: "repeated" });
   const begin = recordEvent(ID) + event({ id: 1 }, "c1");
@@ -627,7 +627,7 @@ const ways = {
   },
 };
 
-test("rows that don't wait for a mark are dropped before they're sent again", async (t) => {
+test("rows that don't wait for a mark are dropped before they're sent again", { skip: DROPS }, async (t) => {
   for (const [name, read] of Object.entries(ways)) {
     const server = await serve(t,
       answer(lines(record(ID), ...ids(0, 2)), { cut: true }),
@@ -648,7 +648,7 @@ test("rows that don't wait for a mark are dropped before they're sent again", as
   }
 });
 
-test("without new marks, rows that don't wait are given up, too", async (t) => {
+test("without new marks, rows that don't wait are given up, too", { skip: DROPS }, async (t) => {
   const body = lines(record(ID), ...ids(0, 2), mark(2, "c2"), ...ids(2, 4));
   const server = await serve(t, answer(body, { cut: true }), answer(lines(record(ID), ...ids(2, 4)), { cut: true }));
   const got = [];

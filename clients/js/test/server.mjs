@@ -10,6 +10,9 @@ export const HEAD = {
   "rowstream-heartbeat": "15",
 };
 
+/** The reason to skip a test that needs bytes right before a cut. Node hands them over, too. */
+export const DROPS = process.versions.bun ? "Bun drops bytes that weren't read before an abort" : false;
+
 /** A record as a line, or as the data of an event. */
 export const record = (kind) => `{"$rowstream":"${TAG}",${JSON.stringify(kind).slice(1, -1)}}`;
 export const columns = (types) => ({ columns: Object.entries(types).map(([name, type]) => ({ name, type })) });
