@@ -73,6 +73,9 @@ pub(super) struct Args {
     /// snapshot, if the endpoint has `shards`. 1 to 64; it needs -o.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     parallel: u32,
+    /// The longest wait for the first row, in seconds. After it, the next attempt begins.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
     /// Report only errors.
     #[arg(long)]
     quiet: bool,

@@ -446,6 +446,27 @@ async fn failures_have_a_remedy() {
     assert!(code == Some(1) && told.contains("/dev/null isn't a regular file"), "{told}");
 }
 
+/// A server that hung before its first row held the download without limit.
+#[tokio::test]
+async fn the_wait_for_the_first_row_has_a_limit() {
+    let server = server().await;
+    let proxy = behind_proxy(&server, Faults::default()).await;
+    proxy.stall();
+    let url = format!("http://{}/rows.ndjson", proxy.address());
+    let (folder, path, text) = file("rows");
+    let (status, told) = download(&[&url, "-o", &text, "--timeout", "1", "--retries", "1"]).await;
+    assert_eq!((status, names(&folder), proxy.connections()), (Some(1), Vec::new(), 2), "{told}");
+    assert!(told.contains("rows: no response in 1 s; the next attempt is in "), "{told}");
+    assert!(told.contains("error: no response in 1 s\n    hint: ") && told.contains("--timeout"), "{told}");
+
+    let mut patient = command(&[&url, "-o", &text, "--timeout", "2", "--retries", "1000"]).spawn().unwrap();
+    wait_until("a further attempt", async || proxy.connections() >= 4).await;
+    proxy.resume();
+    let ended = wait("the download ends", tokio::task::spawn_blocking(move || patient.wait())).await;
+    assert!(ended.unwrap().unwrap().success());
+    assert_eq!(fs::read_to_string(path).unwrap(), whole(&server, "/rows.ndjson").await);
+}
+
 #[tokio::test]
 async fn the_token_is_sent_and_never_shown() {
     let config = format!("authorization = [\"me\"]\n{ONE}[token.me]\nsha256 = \"{}\"\n", sha256("s3cret"));

@@ -42,6 +42,8 @@ use super::output::Position;
 const AGENT: &str = concat!("rowstream-get/", env!("CARGO_PKG_VERSION"));
 /// The variable with the token.
 const TOKEN: &str = "ROWSTREAM_TOKEN";
+/// The hint after a wait for the head of a response.
+const LONGER: &str = "if the statement needs longer until its first row, set --timeout";
 /// The time limit for a connection, and for the body of an error.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After this silence, TCP checks that the peer is still there.
@@ -113,6 +115,8 @@ pub(super) struct Requests {
     pub(super) url: EndpointUrl,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     authorization: Option<HeaderValue>,
+    /// The longest wait for the head of a response.
+    first_row: Duration,
     /// True if we ask for records among the rows.
     pub(super) is_framed: bool,
 }
@@ -123,7 +127,8 @@ impl Requests {
         let tls = url.is_https.then(|| tls(&url.authority, args.ca.as_deref())).transpose();
         let tls = tls.map_err(|error| Failure::Message(format!("{}: {error}", url.authority)))?;
         let authorization = authorization(args.token_file.as_deref())?;
-        Ok(Self { is_framed: url.is_framed(), url, tls, authorization })
+        let first_row = Duration::from_secs(args.timeout);
+        Ok(Self { is_framed: url.is_framed(), url, tls, authorization, first_row })
     }
 
     /// Requests for one of `of` shards. The index begins at 0.
@@ -201,10 +206,10 @@ impl Requests {
         }
         let stream =
             self.connect().await.map_err(|error| Fault::cut(format!("{}: {error}", self.url.authority)))?;
-        let Some((tls, name)) = &self.tls else { return exchange(stream, request).await };
+        let Some((tls, name)) = &self.tls else { return exchange(stream, request, self.first_row).await };
         let shaking = servers::connect(tls, name.clone(), stream);
         let stream = timeout(PATIENCE, shaking).await.map_err(|_| Fault::cut("no TLS handshake in time"))?;
-        exchange(stream.map_err(|error| of_handshake(&error))?, request).await
+        exchange(stream.map_err(|error| of_handshake(&error))?, request, self.first_row).await
     }
 
     async fn connect(&self) -> io::Result<TcpStream> {
@@ -240,10 +245,14 @@ fn of_handshake(error: &io::Error) -> Fault {
 async fn exchange(
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<String>,
+    first_row: Duration,
 ) -> Result<Response, Fault> {
     let (mut sender, driven) = http1::handshake(TokioIo::new(io)).await.map_err(|error| of_hyper(&error))?;
     let connection = ConnectionGuard(tokio::spawn(async { drop(driven.await) }).abort_handle());
-    let (head, body) = sender.send_request(request).await.map_err(|error| of_hyper(&error))?.into_parts();
+    let waiting = timeout(first_row, sender.send_request(request)).await;
+    let response = waiting
+        .map_err(|_| Fault::cut(format!("no response in {} s", first_row.as_secs())).or_hint(LONGER))?;
+    let (head, body) = response.map_err(|error| of_hyper(&error))?.into_parts();
     let heartbeat =
         head.headers.get("rowstream-heartbeat").and_then(|value| value.to_str().ok()?.parse().ok());
     let silence = heartbeat.filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_HEARTBEAT);
