@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use rowstream_core::client::Proxies;
 use rowstream_core::cursor::Signer;
-use rowstream_core::diagnostic::{Collector, Diagnostics};
+use rowstream_core::diagnostic::{Collector, Diagnostic, Diagnostics};
 use rowstream_core::error::ErrorDetail;
 use rowstream_core::settings::SettingOrigin;
 
@@ -263,14 +263,9 @@ impl Config {
     }
 
     /// A configuration with one source, and with endpoints whose files needn't exist. `files` has
-    /// their paths below a folder of endpoints, and their texts.
-    ///
-    /// # Errors
-    /// Errors in the texts.
-    pub(crate) fn of_endpoints(
-        source: SourceConfig,
-        files: &[(PathBuf, String)],
-    ) -> Result<Self, Diagnostics> {
+    /// their paths below a folder of endpoints, and their texts. Files with an error are left out,
+    /// and returned with their first error.
+    pub(crate) fn of_endpoints(source: SourceConfig, files: &[(PathBuf, String)]) -> (Self, Vec<Diagnostic>) {
         generated::read(source, files)
     }
 

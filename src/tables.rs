@@ -12,7 +12,7 @@ mod write;
 use std::path::PathBuf;
 
 use rowstream_core::Error;
-use rowstream_core::diagnostic::shown;
+use rowstream_core::diagnostic::{Diagnostic, shown};
 use rowstream_encode::Format;
 
 pub(crate) use self::catalog::{CatalogTables, Table, read};
@@ -41,32 +41,37 @@ pub(crate) fn endpoints_of(tables: &[Table], chosen: &[&Table]) -> Vec<EndpointF
     chosen.iter().flat_map(|table| write::files(table, &links, &mut names)).collect()
 }
 
-/// The configuration that serves `tables` of a source. If there's a token, requests need it.
+/// The configuration that serves `tables` of a source, and warnings of the endpoints that it lacks.
+/// If there's a token, requests need it.
 ///
 /// # Errors
-/// `tables` is empty, or one of them can't be served.
+/// None of `tables` can be served.
 pub(crate) fn configuration(
     source: SourceConfig,
     token: Option<Token>,
     tables: &[Table],
-) -> Result<Config, Error> {
-    if tables.is_empty() {
+) -> Result<(Config, Vec<String>), Error> {
+    let (mut config, refused) = of_files(source, &endpoints(tables));
+    if config.endpoints.is_empty() {
         return Err(none_served("serve a statement: `--sql 'select …'`"));
     }
-    let mut config = of_files(source, &endpoints(tables))?;
     if let Some(token) = token {
         config.require(token);
     }
-    Ok(config)
+    Ok((config, refused.iter().map(left_out).collect()))
 }
 
-/// The configuration of a source with these endpoints, in their order.
-///
-/// # Errors
-/// One of them can't be served.
-pub(crate) fn of_files(source: SourceConfig, files: &[EndpointFile]) -> Result<Config, Error> {
+/// The configuration of a source with these endpoints, in their order. Those that can't be served are
+/// left out, and returned with the reason.
+pub(crate) fn of_files(source: SourceConfig, files: &[EndpointFile]) -> (Config, Vec<Diagnostic>) {
     let files: Vec<_> = files.iter().map(|file| (file.path.clone(), file.text.clone())).collect();
-    Config::of_endpoints(source, &files).map_err(|errors| Error::endpoint(errors.to_string()))
+    Config::of_endpoints(source, &files)
+}
+
+/// The warning of a generated endpoint that can't be served.
+pub(crate) fn left_out(refused: &Diagnostic) -> String {
+    let (file, why) = (shown(&refused.file.to_string_lossy()), &refused.message);
+    format!("warning: the endpoint {file} is left out: {why}\n    hint: write an endpoint file for it")
 }
 
 /// The error if no table can become an endpoint. A view can give a table a name that is valid in a

@@ -34,7 +34,10 @@ pub(super) fn configuration(
     let mut source = Config::database(url)?;
     set_pooler(&mut source, pooler)?;
     let tables = read(&source).map_err(|failure| of_csv(url, failure))?;
-    let config = tables::configuration(source.clone(), token.clone(), &tables)?;
+    let (config, warnings) = tables::configuration(source.clone(), token.clone(), &tables)?;
+    for warning in warnings {
+        log::warning!("{warning}");
+    }
     Ok((config, EndpointOrigin::tables(source, token, &tables)))
 }
 
@@ -65,7 +68,11 @@ pub(super) fn accepted(
     source: &SourceConfig,
     files: Vec<EndpointFile>,
 ) -> Result<Vec<EndpointFile>, Failure> {
-    let config = tables::of_files(source.clone(), &files)?;
+    let (config, refused) = tables::of_files(source.clone(), &files);
+    for refused in &refused {
+        log::warning!("{}", tables::left_out(refused));
+    }
+    let is_read = |file: &EndpointFile| !refused.iter().any(|refused| refused.file == file.path);
     let checked = block_on(async { Ok(check::check(source, config.endpoints.iter(), Duration::MAX).await) })?;
     if let Some(error) = checked.failed {
         return Err(error.into());
@@ -76,7 +83,7 @@ pub(super) fn accepted(
         }
         checked.refusals.is_empty()
     };
-    let checked = files.into_iter().zip(&checked.endpoints);
+    let checked = files.into_iter().filter(is_read).zip(&checked.endpoints);
     let accepted: Vec<_> =
         checked.filter(|(_, checked)| is_accepted(checked)).map(|(file, _)| file).collect();
     if accepted.is_empty() {

@@ -3,25 +3,38 @@
 use std::path::PathBuf;
 
 use rowstream_core::cursor::Signer;
-use rowstream_core::diagnostic::{Collector, Diagnostics, File, Variables};
+use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
 
 use super::{AdminAccess, Config, Discovery, Limits, read};
 use crate::access_log::LogSettings;
+use crate::endpoint::Endpoint;
 use crate::endpoint::read::{self as endpoint, ClientIdentification, Defaults};
 use crate::source::SourceConfig;
 
 /// See [`Config::of_endpoints`].
-pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<Config, Diagnostics> {
-    let errors = Collector::default();
+pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> (Config, Vec<Diagnostic>) {
+    let mut refused = Vec::new();
     let sources = [(source.name.clone(), Some(source.clone()))];
     let known = ClientIdentification::default();
     let defaults = Defaults::new(&sources, &known);
     let endpoint = |(path, text): &(PathBuf, String)| {
+        let errors = Collector::default();
         let file = File { path, text, variables: Variables::Keep, errors: &errors };
-        endpoint::read(file, path, &defaults)
+        let read = endpoint::read(file, path, &defaults);
+        let read = errors.finish(read);
+        read.unwrap_or_else(|errors| {
+            refused.extend(errors.iter().next().cloned());
+            None
+        })
     };
-    let endpoints: Vec<_> = files.iter().filter_map(endpoint).collect();
-    read::check_conflicts(&endpoints, &errors);
+    let mut endpoints: Vec<_> = files.iter().filter_map(endpoint).collect();
+    let conflicts = Collector::default();
+    read::check_conflicts(&endpoints, &conflicts);
+    if let Err(conflicts) = conflicts.finish(()) {
+        let is_second = |endpoint: &Endpoint| conflicts.iter().any(|second| second.file == endpoint.file);
+        endpoints.retain(|endpoint| !is_second(endpoint));
+        refused.extend(conflicts.iter().cloned());
+    }
     let mut config = Config { endpoints, ..bare(source) };
     // A user who serves a file wants to look into it, so plans are on.
     config.explain();
@@ -29,7 +42,7 @@ pub(super) fn read(source: SourceConfig, files: &[(PathBuf, String)]) -> Result<
     for endpoint in &mut config.endpoints {
         endpoint.allow_planned_totals();
     }
-    errors.finish(config)
+    (config, refused)
 }
 
 /// A configuration with one source and otherwise the defaults.

@@ -9,6 +9,9 @@ use rowstream_encode::Format;
 
 use crate::route::parameter_name;
 
+/// The most parameters of a path. The router has one letter for each, and one more.
+const MOST: usize = 25;
+
 pub(super) struct PathTemplate {
     /// The text: `/authors/{id}`.
     pub(super) text: String,
@@ -70,6 +73,9 @@ fn check(path: &str) -> Result<Vec<String>, PathError> {
         }
     }
     check_reserved(inner)?;
+    if names.len() > MOST {
+        return error("has more than 25 parameters", "let some of them be in the query instead");
+    }
     Ok(names)
 }
 
@@ -118,6 +124,7 @@ fn check_reserved(inner: &str) -> Result<(), PathError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::route::{Route, Router, Suffixes};
 
     #[test]
     fn files_have_paths() {
@@ -131,6 +138,19 @@ mod tests {
         ] {
             assert_eq!(of_file(Path::new(file)), path);
         }
+    }
+
+    /// The router panicked at the 26th parameter.
+    #[test]
+    fn a_path_has_as_many_parameters_as_the_router_takes() {
+        let path = |most: usize| (0..most).map(|number| format!("/{{p{number}}}")).collect::<String>();
+        assert_eq!(check(&path(MOST)).ok().map(|names| names.len()), Some(MOST));
+        let most = path(MOST);
+        Router::new([Route { path: &most, suffixes: Suffixes::Formats }].into_iter()).unwrap();
+        assert_eq!(
+            check(&path(MOST + 1)).err().map(|error| error.message),
+            Some("has more than 25 parameters")
+        );
     }
 
     #[test]

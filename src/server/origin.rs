@@ -122,8 +122,8 @@ impl CheckedState {
 
 async fn read_tables(Tables { source, token, .. }: &Tables) -> Result<Config, Error> {
     let CatalogTables { tables, warnings } = tables::read(source, &Source::open(source)?).await?;
-    let config = tables::configuration((**source).clone(), token.clone(), &tables)?;
-    for warning in warnings {
+    let (config, left_out) = tables::configuration((**source).clone(), token.clone(), &tables)?;
+    for warning in warnings.into_iter().chain(left_out) {
         log::warning!("{warning}");
     }
     Ok(config)
