@@ -28,7 +28,8 @@ use tokio::time::timeout;
 
 use crate::database::{self, HostReport, ResultSet, RowSource, Session, Snapshot};
 use crate::endpoint::{
-    Endpoint, Handler, LinkTemplate, Piece, ResultRead, RowKey, Statement, check_results, of_refcursor,
+    Endpoint, Handler, LinkTemplate, NestedStatement, Piece, ResultRead, RowKey, Statement, check_results,
+    of_refcursor,
 };
 use crate::source::{Source, SourceConfig, SourceKind};
 
@@ -382,6 +383,14 @@ async fn check_nested(
                 let error = nested.explain(&error);
                 return Ok(Some(refusal_at(endpoint, statement, offset, &error)));
             }
+        }
+        let mut session = session(source, snapshot(endpoint)).await?;
+        let collated = of_endpoint(ask(&mut session, &nested.collated, source).await)?;
+        let parent =
+            endpoint.parent(nested.statement).map_or("", |parent| &endpoint.statements()[parent].name);
+        let explain = |error: Error| NestedStatement::explain_collations(&error, statement, parent);
+        if let Some(error) = collated.err().and_then(explain) {
+            return Ok(Some(refusal_at(endpoint, statement, offset, &error)));
         }
     }
     Ok(None)

@@ -23,6 +23,35 @@ select book_id, id, stars from review where stars <= :most order by id desc;
 -- name: prizes :many nested in authors on won_by = id
 select won_by, number from prize order by number";
 
+/// PostgreSQL refused each page at its first comparison (42P22), though `check` accepted the endpoint.
+#[tokio::test]
+async fn columns_with_other_collations_are_found() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create table author (name text collate \"C\" primary key);
+         create table book (id int primary key, author text collate \"POSIX\")",
+    )
+    .await;
+    let endpoint = |author: &str| {
+        format!(
+            "/*\nkey = [\"name\"]\n*/\n-- name: authors :many\nselect name from author order by name;\n\
+             -- name: books :many nested in authors on author = name\nselect id, {author} from book order by id"
+        )
+    };
+    for (author, is_accepted) in [("author", false), ("author collate \"C\" as author", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+        std::fs::write(folder.path().join("endpoints/authors.sql"), endpoint(author)).unwrap();
+        let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+        std::fs::write(folder.path().join("rowstream.toml"), config).unwrap();
+        let checked = rowstream(&["check", &folder.path().display().to_string()]).await;
+        let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+        assert_eq!(checked.status.success(), is_accepted, "{said}");
+        let hint = "the collation that it has in `authors`: `author collate \"C\" as author`";
+        assert_eq!(said.contains(hint), !is_accepted, "{said}");
+    }
+}
+
 /// The same in a body.
 const BODY: &str = "body = { authors = \"$authors\", next = \"$next\", books = \"$count(books)\" }\n";
 

@@ -31,6 +31,9 @@ use super::super::{Endpoint, NestedRows, Statement};
 use super::{KeyColumn, KeyRefusal, RowKey, direction};
 use crate::database;
 
+/// PostgreSQL's SQLSTATE for two collations of one order.
+const COLLATION_MISMATCH: &str = "42P21";
+
 /// The alias of the parents' rows.
 const PARENTS: &str = "rowstream_parents";
 
@@ -50,11 +53,34 @@ pub struct NestedStatement {
     pub path: usize,
     /// The number of columns that follow these and identify its own row within the parent's.
     pub own: usize,
+    /// Orders its rows by the columns that nest it, each together with its parent's. It's prepared and
+    /// never runs: the database refuses it if it can't compare the two, because of their collations.
+    pub collated: database::Statement,
     /// The arguments that follow those of the parents, as indices of parameters.
     args: Vec<usize>,
 }
 
 impl NestedStatement {
+    /// The error of columns with different collations. `None` if the error of `collated` is another
+    /// one. PostgreSQL's message names the collations.
+    pub fn explain_collations(error: &Error, own: &Statement, parent: &str) -> Option<Error> {
+        if error.sqlstate_text() != Some(COLLATION_MISMATCH) {
+            return None;
+        }
+        let text = error.to_string();
+        // The second one is that of the parent.
+        let collation = text.split('"').nth(3).map_or_else(|| "…".to_owned(), |name| format!("\"{name}\""));
+        let pairs = own.nested.as_ref().map_or(&[][..], |nested| &nested.on);
+        let column = match pairs {
+            [(column, _)] => column,
+            _ => "column",
+        };
+        let message = "it's nested by a column with another collation than its parent's, so the database can't compare them";
+        Some(Error::endpoint(message).sqlstate(COLLATION_MISMATCH).cause(text).hint(format!(
+            "give the column the collation that it has in `{parent}`: `{column} collate {collation} as {column}`"
+        )))
+    }
+
     /// Explains why its rows can't be read for those of a page.
     pub fn explain(&self, error: &Error) -> Error {
         Error::endpoint(format!("its rows can't be read for those of a page: {error}"))
@@ -82,6 +108,7 @@ pub(super) fn read(
             statement,
             ordered: chain.below(ordered, columns),
             rest: chain.below(rest, columns),
+            collated: chain.collated(ordered),
             path: chain.path(columns).len() - chain.own(),
             own: chain.own(),
             args: chain.args(),
@@ -179,11 +206,26 @@ impl<'a> Chain<'a> {
 
     /// The statement that reads the rows of the last one for these parents.
     fn below(&self, parents: &database::Statement, columns: &[KeyColumn]) -> database::Statement {
-        let mut sql = format!("select {OWN}.*");
-        for (number, column) in (1..).zip(self.path(columns)) {
-            let _ = write!(sql, ", {column} as {OWN}_path_{number}");
-        }
-        let _ = write!(sql, " from (\n{}\n) as {PARENTS}", parents.sql);
+        let path = (1..).zip(self.path(columns));
+        let path: String =
+            path.map(|(number, column)| format!(", {column} as {OWN}_path_{number}")).collect();
+        self.joined(&format!("{OWN}.*{path}"), parents, &self.order(columns))
+    }
+
+    /// See [`NestedStatement::collated`].
+    fn collated(&self, parents: &database::Statement) -> database::Statement {
+        let Some(link) = self.links.last() else { return parents.clone() };
+        let parent = self.parent_alias(self.links.len() - 1);
+        let quoted = |name: &str| self.dialect.quoted(name);
+        let pair = |(column, other): &(String, String)| {
+            format!("coalesce({OWN}.{}, {parent}.{})", quoted(column), quoted(other))
+        };
+        self.joined("1", parents, &link.nested.on.iter().map(pair).collect::<Vec<_>>())
+    }
+
+    /// The joined statements, with these columns and in this order.
+    fn joined(&self, columns: &str, parents: &database::Statement, order: &[String]) -> database::Statement {
+        let mut sql = format!("select {columns} from (\n{}\n) as {PARENTS}", parents.sql);
         let mut types = parents.types.clone();
         for (place, link) in self.links.iter().enumerate() {
             let (alias, parent) = (self.alias(place), self.parent_alias(place));
@@ -191,7 +233,7 @@ impl<'a> Chain<'a> {
             let _ = write!(sql, " join (\n{text}\n) as {alias} on {}", self.pairs(link, (&alias, &parent)));
             types.extend_from_slice(&link.statement.query.types);
         }
-        let _ = write!(sql, "\norder by {}", self.order(columns).join(", "));
+        let _ = write!(sql, "\norder by {}", order.join(", "));
         let ad_hoc = parents.ad_hoc;
         database::Statement { sql: sql.into(), types, ad_hoc }
     }
