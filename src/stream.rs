@@ -41,6 +41,7 @@ mod open;
 mod pages;
 mod per_row;
 mod position;
+mod prepare;
 mod producer;
 mod reading;
 mod refcursor;

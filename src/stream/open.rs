@@ -1,36 +1,30 @@
-//! Prepares the statements of a stream, and chooses the encoders of their rows.
+//! Opens the statements of a stream on a connection, and chooses the encoders of their rows.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rowstream_core::Error;
 use rowstream_core::cursor::{self, KeyTypes, Signer};
-use rowstream_core::error::STATEMENT_FAILED;
 use rowstream_core::params::{ParamValue, RequestedShard};
 use rowstream_core::pool::{Priority, Waiter};
 use rowstream_encode::{
-    ArrowEncoder, BatchEncoder, Column, CsvDialect, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape,
-    ValueOptions,
+    ArrowEncoder, Column, CsvDialect, CsvEncoder, Format, OptionsEncoder, RowEncoder, Shape, ValueOptions,
 };
 
 use super::calls::CallRows;
 use super::clock::Clock;
-use super::cursors::Cursors;
 use super::encoder::Encoder;
 use super::lookup::{LookupResult, look_up};
-use super::nest::Nest;
 use super::pages::PageRows;
+use super::prepare::StepPreparation;
 use super::producer::Producer;
-use super::steps::{
-    EmptinessProbe, ProbeFinding, RowColumns, RowCount, Rows, Step, TotalRow, pieces, prepared,
-};
+use super::steps::{Step, pieces, prepared};
 use super::{RowsRequest, SHORT_PAGE, refcursor};
 use crate::completeness::events;
-use crate::database::{self, RowOrder, RowSource, Session, ShardRead, Snapshot, TableParts};
+use crate::database::{self, RowOrder, Session, ShardRead, Snapshot, TableParts};
 use crate::endpoint::{
     CallsPerRow, Cardinality, Endpoint, Handler, OneRow, ParallelRead, PartStatement, Piece, RowKey, Shards,
-    Statement, TotalReading, TotalStatement,
+    Statement,
 };
 use crate::html::Page;
 use crate::source::Source;
@@ -91,54 +85,14 @@ impl OpenedStatements {
         if let Some(CallsPerRow { plan, .. }) = endpoint.per_row() {
             session = session.enriched(plan, &reading.upstreams, &values)?;
         }
-        let mut steps = Vec::with_capacity(pieces.len());
-        for total in endpoint.total().into_iter().flat_map(|total| &total.statements) {
-            let row = Box::pin(TotalRow::prepare(total, &mut session, prepared(&steps))).await?;
-            steps.extend(row.map(|row| Step::Total(Box::new(row))));
-        }
-        for piece in pieces {
-            if let Some(tail) = tail.as_ref().filter(|tail| tail.refuses_nulls_of(piece)) {
-                // Boxed, like nests, because few requests need it and all would carry it.
-                let ahead = Box::pin(EmptinessProbe::ahead(endpoint, tail, &mut session, prepared(&steps)));
-                steps.extend(ahead.await?.map(Step::Probe));
-                let probe = Box::pin(EmptinessProbe::prepare(endpoint, tail, &mut session, prepared(&steps)));
-                steps.push(Step::Probe(probe.await?));
-            }
-            steps.push(match piece {
-                Piece::Literal(text) => Step::Literal(text.clone()),
-                Piece::Rows(root) if endpoint.children(*root).next().is_some() => {
-                    let json = (written.format, written.options);
-                    let tail = tail.as_ref().filter(|tail| tail.key.statement == *root);
-                    let nest = Nest::prepare(endpoint, *root, json, tail, &mut session, prepared(&steps));
-                    Step::Nest(Box::new(Box::pin(nest).await?))
-                }
-                Piece::Rows(statement) => {
-                    let reading = (endpoint, *statement, written);
-                    let tail = tail.as_ref().filter(|tail| tail.key.statement == *statement);
-                    match &endpoint.handler {
-                        Handler::Calls(calls) => {
-                            Step::Rows(Box::new(Rows::of_upstream(reading, calls.columns())))
-                        }
-                        Handler::Pages(pages) => {
-                            Step::Rows(Box::new(Rows::of_upstream(reading, pages.columns())))
-                        }
-                        Handler::Sql(_) | Handler::Proxy(_) => {
-                            let order = match (tail, shard_cursors.as_deref()) {
-                                (Some(tail), _) => ReadOrder::ByKey(tail),
-                                (None, Some(signer)) => ReadOrder::ByPlace(signer),
-                                (None, None) => ReadOrder::Any,
-                            };
-                            let rows = Rows::prepare(reading, order, &mut session, prepared(&steps));
-                            let page = endpoint.page_of(*statement, &values);
-                            Step::Rows(Box::new(Rows { page, ..rows.await? }))
-                        }
-                    }
-                }
-                Piece::Count(statement) => Step::Count(RowCount { statement: *statement, rows: 0 }),
-                Piece::Next => Step::Next,
-                Piece::Digest => Step::Digest,
-            });
-        }
+        let preparation = StepPreparation {
+            endpoint,
+            written,
+            tail: tail.as_ref(),
+            shard_cursors: shard_cursors.as_deref(),
+            values: &values,
+        };
+        let mut steps = preparation.steps(pieces, &mut session).await?;
         if prepared(&steps) > 1 {
             Box::pin(session.begin()).await?;
         }
@@ -158,187 +112,6 @@ fn end_events(endpoint: &Endpoint, steps: &mut Vec<Step>) {
     match endpoint.key() {
         Some(_) => steps.push(Step::Literal(events::END_EVENT)),
         None => steps.insert(0, Step::Literal(events::NOT_RESUMABLE_EVENT)),
-    }
-}
-
-impl Rows {
-    /// The rows of an upstream. Its requests use all parameters.
-    fn of_upstream(
-        (endpoint, index, written): (&Endpoint, usize, WrittenForm<'_>),
-        columns: Arc<[Column]>,
-    ) -> Self {
-        Self {
-            index: 0,
-            statement: index,
-            name: Endpoint::ONLY.into(),
-            args: (0..endpoint.params.len()).collect(),
-            cardinality: Cardinality::Many,
-            one_row: OneRow::Optional,
-            reads: None,
-            awaited: None,
-            page: None,
-            encoder: encoder(written, Cardinality::Many, &columns),
-            columns: columns.into(),
-            cursors: None,
-        }
-    }
-
-    async fn prepare(
-        (endpoint, index, written): (&Endpoint, usize, WrittenForm<'_>),
-        order: ReadOrder<'_>,
-        session: &mut Producer,
-        before: usize,
-    ) -> Result<Self, Error> {
-        let statement = &endpoint.statements()[index];
-        let tail = order.tail();
-        let divided = session.parts().and_then(|_| endpoint.divided());
-        let query = order.query(divided).unwrap_or(&statement.query);
-        let described = session.prepare(query).await?;
-        let described = match endpoint.calls_for(index) {
-            Some(_) => {
-                let keys = tail.map_or(0, |tail| tail.key.columns.len());
-                session.call_per_row(before, keys)?
-            }
-            None => described,
-        };
-        let opened = session.rows_of(before);
-        let (cursors, columns) = match order {
-            ReadOrder::ByKey(_) if opened != RowSource::Own => return Err(RowKey::of_refcursor()),
-            ReadOrder::ByKey(tail) => {
-                let ids = written.format == Format::Sse;
-                let (cursors, columns) = Cursors::new(tail, &described, ids)?;
-                (Some(Box::new(cursors)), columns)
-            }
-            ReadOrder::ByPlace(signer) => {
-                let (cursors, columns) = Cursors::of_shard(signer.clone(), &described);
-                (Some(Box::new(cursors)), columns)
-            }
-            ReadOrder::Any => (None, &*described),
-        };
-        let reads = statement.reads(columns, opened)?;
-        let is_json = (written.format, written.options) == (Format::Json, ValueOptions::DEFAULT);
-        let is_lookup = is_json && statement.is_lookup() && tail.is_none() && reads.is_none();
-        match written.format {
-            _ if reads.is_some() || is_lookup => {}
-            Format::Csv => statement.check_count(columns)?,
-            _ => statement.check_columns(columns)?,
-        }
-        let args = tail.map_or_else(|| statement.args.as_slice().into(), |tail| tail.args().into());
-        let batches = match written.format {
-            Format::Arrow => session.as_batches(before, columns.len()),
-            _ => None,
-        };
-        let encoder = match batches {
-            Some(schema) => Encoder::Batches(Box::new(BatchEncoder::new(schema))),
-            None if is_lookup => Encoder::Json(statement.row_encoder(&described)?),
-            None => encoder(written, statement.cardinality, columns),
-        };
-        let columns = RowColumns::first(columns.len(), Arc::clone(&described));
-        Ok(Self {
-            index: before,
-            statement: index,
-            name: statement.name.as_str().into(),
-            args,
-            cardinality: statement.cardinality,
-            one_row: endpoint.one_row(),
-            reads,
-            awaited: None,
-            page: None,
-            columns,
-            encoder,
-            cursors,
-        })
-    }
-}
-
-/// The SQLSTATE of MySQL's and MariaDB's refusal to explain a statement (`ER_VIEW_NO_EXPLAIN`).
-const UNEXPLAINED: &str = "HY000";
-
-impl TotalRow {
-    /// `None` if the database doesn't explain the statement to this user: MySQL and MariaDB need rights
-    /// on the tables of a view for that.
-    async fn prepare(
-        total: &TotalStatement,
-        session: &mut Producer,
-        before: usize,
-    ) -> Result<Option<Self>, Error> {
-        let columns = match (session.prepare(&total.query).await, total.reads) {
-            (Err(error), TotalReading::Plan(_)) if error.sqlstate_text() == Some(UNEXPLAINED) => {
-                return Ok(None);
-            }
-            (columns, _) => columns?,
-        };
-        // A plan of several columns has its text in the first one.
-        let encoder = json(Shape::Scalar, ValueOptions::DEFAULT, columns.get(..1).unwrap_or_default());
-        let args = total.args.as_slice().into();
-        Ok(Some(Self { index: before, args, reads: total.reads, encoder, is_read: false }))
-    }
-}
-
-impl EmptinessProbe {
-    async fn prepare(
-        endpoint: &Endpoint,
-        tail: &Tail<'_>,
-        session: &mut Producer,
-        before: usize,
-    ) -> Result<Self, Error> {
-        let statement = &endpoint.statements()[tail.key.statement];
-        session.prepare(&tail.key.nulls).await?;
-        Ok(Self {
-            index: before,
-            name: statement.name.as_str().into(),
-            args: tail.key.own_args(&statement.args).into(),
-            finds: ProbeFinding::LeftOut { committed_only: tail.key.committed_only },
-        })
-    }
-
-    /// Detects a list that begins after a key that the database hasn't issued yet.
-    async fn ahead(
-        endpoint: &Endpoint,
-        tail: &Tail<'_>,
-        session: &mut Producer,
-        before: usize,
-    ) -> Result<Option<Self>, Error> {
-        let Some(question) = tail.key.ahead.as_ref().filter(|_| !tail.after.is_empty()) else {
-            return Ok(None);
-        };
-        match session.prepare(question).await {
-            Ok(_) => {}
-            // SQLite creates its table of counters with the first counter.
-            Err(error) if error.code() == STATEMENT_FAILED => return Ok(None),
-            Err(error) => return Err(error),
-        }
-        let args = question.types.iter().map(|_| tail.after.start).collect();
-        let name = endpoint.statements()[tail.key.statement].name.as_str().into();
-        Ok(Some(Self { index: before, name, args, finds: ProbeFinding::Ahead }))
-    }
-}
-
-/// The order in which rows are read.
-enum ReadOrder<'a> {
-    /// That of the statement.
-    Any,
-    /// That of the endpoint's key.
-    ByKey(&'a Tail<'a>),
-    /// That of the places of a shard, whose cursors this signs.
-    ByPlace(&'a Signer),
-}
-
-impl<'a> ReadOrder<'a> {
-    fn tail(&self) -> Option<&'a Tail<'a>> {
-        match self {
-            Self::ByKey(tail) => Some(tail),
-            Self::Any | Self::ByPlace(_) => None,
-        }
-    }
-
-    /// The statement to run instead of the endpoint's own.
-    fn query(&self, divided: Option<&'a PartStatement>) -> Option<&'a database::Statement> {
-        match self {
-            Self::Any => divided.map(|divided| &divided.query),
-            Self::ByKey(tail) => Some(tail.query),
-            Self::ByPlace(_) => divided.map(|divided| &divided.placed),
-        }
     }
 }
 
@@ -371,7 +144,7 @@ impl<'a> Tail<'a> {
     }
 
     /// The same, if `piece` is that list.
-    fn refuses_nulls_of(&self, piece: &Piece) -> bool {
+    pub(super) fn refuses_nulls_of(&self, piece: &Piece) -> bool {
         *piece == Piece::Rows(self.key.statement) && self.refuses_nulls()
     }
 
@@ -417,7 +190,7 @@ impl<'a> Tail<'a> {
     }
 
     /// The arguments of `query`, as indices into the values of the request.
-    fn args(&self) -> Vec<usize> {
+    pub(super) fn args(&self) -> Vec<usize> {
         match self.after.is_empty() {
             true => self.own.to_vec(),
             false => self.key.rest_args(self.own, self.after.clone()).collect(),

@@ -141,7 +141,9 @@ async fn frames_are_equal_to_the_rows() {
     let folder = worked::copy("shop");
     let server = Launch::folder(folder.path()).start().await;
     let mut comparing = python();
-    comparing.args(["tests/frames.py"]).args(["/readings", "/orders", "/customers"].map(|path| server.url(path)));
+    comparing
+        .args(["tests/frames.py"])
+        .args(["/readings", "/orders", "/customers"].map(|path| server.url(path)));
     run_beside(comparing).await;
 }
 
