@@ -4,12 +4,14 @@
 //! | module | describes |
 //! |---|---|
 //! | [`operation`] | an endpoint: parameters, responses, errors |
+//! | [`request_body`] | the same with its parameters in a body |
 //! | [`schema`] | JSON Schemas of values, rows and bodies |
 //!
 //! The same configuration always has the same document. Names are derived from the endpoints'
 //! paths, in their order. Operations refer to components for their common parts.
 
 mod operation;
+mod request_body;
 pub(crate) mod schema;
 
 use std::collections::BTreeSet;
@@ -108,8 +110,8 @@ pub(crate) fn write<'a>(
     let info = json!({
         "title": "Rowstream",
         "description": "SQL as streaming HTTP endpoints. A response that is cut is incomplete, even if its \
-         status is 200. Parameters can also be in the body of a QUERY or POST, as the members of a JSON \
-         object.",
+         status is 200. Parameters can also be in the body of a POST, and of a QUERY, which is the same \
+         and isn't listed here.",
         "version": "1",
     });
     write!(out, "{{\"openapi\":\"{}.0\",\"info\":{info},", requested.version.name())?;
@@ -120,7 +122,11 @@ pub(crate) fn write<'a>(
     let mut shared = SharedComponents::default();
     let paths = operations.iter().map(|operation| {
         let path = route::encoded(&operation.endpoint.path);
-        (path, json!({"get": operation.describe(&mut shared)}))
+        let mut methods = json!({"get": operation.describe(&mut shared)});
+        if let Some(post) = operation.describe_post(&mut shared) {
+            methods["post"] = post;
+        }
+        (path, methods)
     });
     write_object(out, paths)?;
     out.write_all(b",\"components\":{\"schemas\":")?;
@@ -234,14 +240,14 @@ fn pascal(path: &str) -> String {
     if name.is_empty() { "Root".to_owned() } else { name }
 }
 
-/// Makes a name unique, if necessary with the smallest number. The name of its row must be unique
-/// too.
+/// Makes a name unique, if necessary with the smallest number. The names of its row and of its
+/// parameters must be unique too.
 fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}{number}"));
     let mut all = std::iter::once(name.to_owned()).chain(numbered);
-    let free = all.find(|name| !names.contains(name) && !names.contains(&schema::row_name(name)));
-    let free = free.unwrap_or_default();
-    names.extend([schema::row_name(&free), free.clone()]);
+    let of = |name: &str| [name.to_owned(), schema::row_name(name), request_body::parameters_name(name)];
+    let free = all.find(|name| of(name).iter().all(|name| !names.contains(name))).unwrap_or_default();
+    names.extend(of(&free));
     free
 }
 
@@ -261,8 +267,8 @@ mod tests {
             assert_eq!(pascal(path), expected, "{path}");
         }
         let mut names = BTreeSet::new();
-        let all = ["A", "A", "ARow", "Row", "A2"].map(|name| unused(name, &mut names));
-        assert_eq!(all, ["A", "A2", "ARow2", "Row", "A22"]);
+        let all = ["A", "A", "ARow", "Row", "A2", "AParameters"].map(|name| unused(name, &mut names));
+        assert_eq!(all, ["A", "A2", "ARow2", "Row", "A22", "AParameters2"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers};
 use serde_json::{Map, Value, json};
 
 use super::schema::{ResponseSchemas, reference};
-use super::{DocumentOptions, Version, security};
+use super::{DocumentOptions, Version, request_body, security};
 use crate::check::Columns;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint, FollowMode, Handler, RefineSettings};
@@ -81,19 +81,25 @@ fn numbered(kind: &str, before: usize) -> String {
 }
 
 impl Operation<'_> {
-    /// The operation object.
+    /// The operation object of a GET.
     pub(super) fn describe(&self, shared: &mut SharedComponents) -> Value {
-        let mut operation = json!({"operationId": format!("get{}", self.name)});
-        if let Some(summary) = &self.endpoint.summary {
-            operation["summary"] = summary.as_str().into();
-        }
+        let mut operation = self.begin("get");
         operation["parameters"] = self.parameters(shared);
         operation["responses"] = self.responses(shared).into();
         operation["security"] = security(self.config, &self.endpoint.authorization);
         operation
     }
 
-    /// The schemas that it refers to: its rows and its JSON body.
+    /// The operation object of `method`, without its parameters and its responses.
+    pub(super) fn begin(&self, method: &str) -> Value {
+        let mut operation = json!({"operationId": format!("{method}{}", self.name)});
+        if let Some(summary) = &self.endpoint.summary {
+            operation["summary"] = summary.as_str().into();
+        }
+        operation
+    }
+
+    /// The schemas that it refers to: its rows, its JSON body, and its parameters in a request's body.
     pub(super) fn schemas(&self) -> impl Iterator<Item = (String, Value)> {
         let answers = (!self.endpoint.is_proxy()).then(|| self.answers());
         let row = answers.as_ref().and_then(ResponseSchemas::named_row);
@@ -102,7 +108,7 @@ impl Operation<'_> {
         let body = answers
             .filter(|_| has_body)
             .map(|answers| (self.name.clone(), answers.body(row_name.as_deref())));
-        row.into_iter().chain(body)
+        row.into_iter().chain(body).chain(self.body_schema())
     }
 
     fn answers(&self) -> ResponseSchemas<'_> {
@@ -111,15 +117,20 @@ impl Operation<'_> {
 
     fn parameters(&self, shared: &mut SharedComponents) -> Value {
         let own = self.endpoint.params.iter().filter_map(parameter);
+        let refined = self.refined().map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
+        own.chain(refined).chain(self.shared_parameters(shared)).collect()
+    }
+
+    /// `_format` and the control parameters.
+    pub(super) fn shared_parameters(&self, shared: &mut SharedComponents) -> impl Iterator<Item = Value> {
         let controls = self.controls().map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
         let formats = || self.endpoint.formats.iter().copied().map(Format::name).collect();
         let format = (!self.endpoint.is_proxy()).then(|| shared.format(formats()));
-        let refined = self.refined().map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
-        own.chain(refined).chain(format).chain(controls).collect()
+        format.into_iter().chain(controls)
     }
 
     /// The parameters that filter, sort and select.
-    fn refined(&self) -> impl Iterator<Item = &'static str> {
+    pub(super) fn refined(&self) -> impl Iterator<Item = &'static str> {
         let words = self.endpoint.refine_settings().map(RefineSettings::words).unwrap_or_default();
         let is_taken = move |name: &&str| match *name {
             "and" | "or" => words.contains(&"filters"),
@@ -151,12 +162,22 @@ impl Operation<'_> {
     }
 
     fn responses(&self, shared: &mut SharedComponents) -> Map<String, Value> {
+        let mut responses = Map::from_iter([("200".to_owned(), self.success())]);
+        responses.extend(self.other_responses(shared, |code| !request_body::CODES.contains(&code)));
+        responses
+    }
+
+    /// The responses without rows: the end of an event stream, and the errors with these codes.
+    pub(super) fn other_responses(
+        &self,
+        shared: &mut SharedComponents,
+        is_of_method: impl Fn(&str) -> bool,
+    ) -> Map<String, Value> {
         let mut responses = Map::new();
-        responses.insert("200".to_owned(), self.success());
         if self.endpoint.formats.contains(&Format::Sse) {
             responses.insert("204".to_owned(), json!({"$ref": format!("#/components/responses/{NO_ROW}")}));
         }
-        for (status, codes) in self.errors() {
+        for (status, codes) in self.errors(is_of_method) {
             responses.insert(status.to_string(), shared.failure(status, codes));
         }
         responses
@@ -227,9 +248,9 @@ impl Operation<'_> {
     }
 
     /// The codes of its possible errors, by status.
-    fn errors(&self) -> BTreeMap<u16, Vec<&'static str>> {
+    fn errors(&self, is_of_method: impl Fn(&str) -> bool) -> BTreeMap<u16, Vec<&'static str>> {
         let mut errors = BTreeMap::<u16, Vec<_>>::new();
-        for code in error::codes().filter(|code| self.may_fail_with(code)) {
+        for code in error::codes().filter(|code| is_of_method(code) && self.may_fail_with(code)) {
             if let Some(status) = error_pages::status(code) {
                 errors.entry(status).or_default().push(code);
             }
@@ -242,8 +263,7 @@ impl Operation<'_> {
         let is_sql = matches!(endpoint.handler, Handler::Sql(_));
         let asks_token = endpoint.authorization != Authorization::Public;
         match code {
-            // Errors of the command line, of admin endpoints, and of requests that aren't a GET of
-            // this endpoint.
+            // Errors of the command line, of admin endpoints, and of other methods.
             "create_failed" | "demo_failed" | "not_ready" | "no_endpoint" | "method_not_allowed" => false,
             "unauthorized" | "token_expired" | "forbidden" => asks_token,
             "invalid_signature" => asks_token && self.config.url_signer.is_some(),
@@ -286,7 +306,7 @@ fn failure(codes: &[&str]) -> Value {
 }
 
 /// One of the endpoint's own parameters. `None` if it's in the token, not in the request.
-fn parameter(param: &Param) -> Option<Value> {
+pub(super) fn parameter(param: &Param) -> Option<Value> {
     let (place, name) = match &param.place {
         ParamPlace::Path => ("path", param.name.clone()),
         ParamPlace::Query => ("query", param.name.clone()),
@@ -306,7 +326,8 @@ fn parameter(param: &Param) -> Option<Value> {
     Some(parameter)
 }
 
-fn schema(param: &Param) -> Value {
+/// The schema of a parameter.
+pub(super) fn schema(param: &Param) -> Value {
     let (kind, format) = match param.kind {
         ParamType::Integer => ("integer", Some("int64")),
         ParamType::Number => ("number", None),
@@ -374,7 +395,7 @@ const CONTROLS: &[Control] = &[
 ];
 
 /// The parameters of filtered lists: the name, the description, and the type.
-const REFINED: [(&str, &str, &str); 8] = [
+pub(super) const REFINED: [(&str, &str, &str); 8] = [
     ("filters", "conditions on columns: `column=operator.value`, for example `status=eq.PAID`", "object"),
     ("and", "conditions that all have to be met: `(a.eq.1,b.gt.2)`", "string"),
     ("or", "conditions of which one has to be met: `(a.eq.1,b.gt.2)`", "string"),
@@ -393,20 +414,23 @@ const REFINED: [(&str, &str, &str); 8] = [
 /// The parameters of filtered lists as components. The names of conditions are those of columns.
 fn refined() -> impl Iterator<Item = (String, Value)> {
     REFINED.iter().map(|(name, description, kind)| {
-        let mut schema = json!({"type": kind});
         let mut parameter =
             json!({"name": name, "in": "query", "required": false, "description": description});
-        match *kind {
-            "object" => {
-                schema["additionalProperties"] = json!({"type": "string"});
-                (parameter["style"], parameter["explode"]) = ("form".into(), true.into());
-            }
-            "integer" => (schema["format"], schema["minimum"]) = ("int64".into(), 0.into()),
-            _ => {}
+        if *kind == "object" {
+            (parameter["style"], parameter["explode"]) = ("form".into(), true.into());
         }
-        parameter["schema"] = schema;
+        parameter["schema"] = refined_schema(kind);
         ((*name).to_owned(), parameter)
     })
+}
+
+/// The schema of a parameter of filtered lists, by its type.
+pub(super) fn refined_schema(kind: &str) -> Value {
+    match kind {
+        "object" => json!({"type": kind, "additionalProperties": {"type": "string"}}),
+        "integer" => json!({"type": kind, "format": "int64", "minimum": 0}),
+        _ => json!({"type": kind}),
+    }
 }
 
 /// The pattern of `_download`: file names without folders and invisible characters. It doesn't

@@ -339,3 +339,90 @@ async fn check_writes_the_document_that_the_server_serves() {
     assert_eq!(nowhere.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("/nowhere/openapi.json"));
 }
+
+/// A list with many parameters and filters, beside a path with a parameter.
+const ASKED: &str = "/*\nkey = [\"n\"]\nfilter = true\nsort = true\n[params]\n\
+    l = { type = \"integer[]\", default = [1, 2], min = 1, max = 9, summary = \"numbers\" }\n\
+    w = { type = \"text\", optional = true, enum = [\"a\", \"b\"] }\n\
+    h = { type = \"date\", optional = true, header = \"X-Day\" }\n*/\n\
+    select value as n from json_each('[1,2,3]') where :l <> '' and :w is null and :h is null order by n";
+const OF_ID: &str = "/*\n[params]\nid = \"integer\"\nj = \"json\"\nn = { type = \"integer\", max = 5 }\n*/\n\
+    select :id as id, :j as j, :n as n";
+
+async fn asked() -> Server {
+    Server::start(&[
+        ("rowstream.toml", "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"),
+        ("t.sql", "create table t (n integer)"),
+        ("endpoints/asked.sql", ASKED),
+        ("endpoints/a b/{id}.sql", OF_ID),
+        ("endpoints/none.sql", "select 1 as n"),
+    ])
+    .await
+}
+
+/// The values at a reference of the document.
+fn at<'a>(document: &'a Value, reference: &Value) -> &'a Value {
+    let pointer = reference["$ref"].as_str().and_then(|text| text.strip_prefix('#')).expect("a reference");
+    let pointer = percent_encoding::percent_decode_str(pointer).decode_utf8().expect("UTF-8");
+    document.pointer(&pointer).unwrap_or_else(|| panic!("{pointer} isn't there"))
+}
+
+#[tokio::test]
+async fn python_reads_documents_of_request_bodies() {
+    let server = asked().await;
+    let seen = Seen::of(&server, "").await;
+    seen.agree();
+    let (document, paths) = (&seen.document, &seen.document["paths"]);
+    assert!(paths["/none"].get("post").is_none(), "no parameter can be in its body");
+    let [asked, of_id] = ["/asked", "/a%20b/{id}"].map(|path| &paths[path]["post"]);
+    assert_eq!((&asked["operationId"], &of_id["operationId"]), (&json!("postAsked"), &json!("postABById")));
+    let content = &asked["requestBody"]["content"];
+    let schema = at(document, &content["application/json"]["schema"]);
+    assert_eq!(content["application/x-www-form-urlencoded"], content["application/json"]);
+    assert_eq!((&asked["requestBody"]["required"], schema.get("required")), (&json!(false), None));
+    let of_get = &paths["/asked"]["get"]["parameters"];
+    let mut numbers = of_get[0]["schema"].clone();
+    numbers["description"] = json!("numbers");
+    assert_eq!(schema["properties"]["l"], numbers);
+    assert_eq!(schema["properties"]["limit"], json!({"type": "integer", "format": "int64", "minimum": 0}));
+    assert_eq!(schema["additionalProperties"], json!({"type": "string"}), "conditions on columns");
+    // The header isn't in the body, and a text with JSON is no member of a form.
+    assert!(schema["properties"].get("h").is_none(), "{schema}");
+    assert_eq!(asked["parameters"][0]["name"], "X-Day");
+    assert!(of_id["requestBody"]["content"].get("application/x-www-form-urlencoded").is_none(), "{of_id}");
+    let schema = at(document, &of_id["requestBody"]["content"]["application/json"]["schema"]);
+    assert_eq!((&schema["required"], &of_id["requestBody"]["required"]), (&json!(["j", "n"]), &json!(true)));
+    assert_eq!((&schema["properties"]["j"], &schema["additionalProperties"]), (&json!({}), &json!(false)));
+    assert_eq!(of_id["parameters"][0]["name"], "id");
+    for (path, post) in [("/asked", asked), ("/a%20b/{id}", of_id)] {
+        let get = &paths[path]["get"]["responses"];
+        assert_eq!(*at(document, &post["responses"]["200"]), get["200"]);
+        assert!(post["responses"].get("415").is_some() && get.get("415").is_none(), "{post}");
+        // It refers to what it shares with the GET.
+        let [get, post] = [&paths[path]["get"], post].map(|operation| operation.to_string().len());
+        assert!(post * 10 < get * 6, "{path}: {post} of {get} bytes");
+    }
+}
+
+/// The body that the document describes has the response of a GET.
+#[tokio::test]
+async fn described_bodies_are_read() {
+    let server = asked().await;
+    for (path, body, expected) in [
+        (
+            "/asked",
+            json!({"l": [1, 9], "order": "n.desc", "limit": 2, "n": "gt.1"}),
+            json!([{"n": 3}, {"n": 2}]),
+        ),
+        ("/a%20b/7", json!({"j": {"a": [1]}, "n": 5}), json!([{"id": 7, "j": "{\"a\":[1]}", "n": 5}])),
+    ] {
+        let request = Request::post(server.url(path)).header("content-type", "application/json");
+        let reply = Client::HTTP1.send(request.body(body.to_string()).expect("a request")).await;
+        assert_eq!(reply.json(), expected, "{body}");
+    }
+    let form =
+        Request::post(server.url("/asked")).header("content-type", "application/x-www-form-urlencoded");
+    let reply =
+        Client::HTTP1.send(form.body("l=1&l=9&order=n.desc&limit=1".to_owned()).expect("a form")).await;
+    assert_eq!(reply.json(), json!([{"n": 3}]));
+}
