@@ -237,14 +237,19 @@ impl App {
         self.problem_with(error, error.problem())
     }
 
-    /// The same for a request of `subject`. PostgREST's clients read those of lists with filters.
+    /// The same for a request of `subject`. PostgREST's clients read those of lists with filters, and
+    /// that of a table that doesn't exist.
     pub(super) fn problem_of(&self, subject: Subject, error: &Error) -> Response<Bytes> {
         let has_filters = |index: usize| self.config.endpoints[index].refine_settings().is_some();
-        match subject {
-            Subject::Endpoint(index) if has_filters(index) => {
-                self.problem_with(error, error.problem_with_message())
+        let is_of_filters = match subject {
+            Subject::Endpoint(index) => has_filters(index),
+            Subject::None | Subject::Admin => {
+                error.code() == "no_endpoint" && (0..self.config.endpoints.len()).any(has_filters)
             }
-            _ => self.problem(error),
+        };
+        match is_of_filters {
+            true => self.problem_with(error, error.problem_with_message()),
+            false => self.problem(error),
         }
     }
 

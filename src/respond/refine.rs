@@ -208,13 +208,13 @@ impl App {
         if let Some(kind) = preferred {
             asked.push((filter::COUNT.to_owned(), kind.name().to_owned()));
         }
-        let row_limit = if is_page { limit_page(&mut asked, settings) } else { RowLimit::Own };
         if asked.is_empty() && !only_row && !is_page {
             return Ok(None);
         }
         let results = self.results_of(index).await?;
         let columns = results.first().and_then(Option::as_ref).and_then(Columns::own).unwrap_or_default();
         check_names(&asked, (endpoint, settings), columns)?;
+        let row_limit = if is_page { limit_page(&mut asked, settings) } else { RowLimit::Own };
         let pairs = asked.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let asked = filter::read(pairs).map_err(Error::invalid_parameters)?;
         let asked = Refinement { only_row, ..asked };

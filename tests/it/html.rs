@@ -239,6 +239,10 @@ async fn pages_have_each_row_once(server: &Listening) {
     let (paid, pages) = all_pages(server, "/orders?status=eq.PAID&id=&customer_id=").await;
     assert_eq!((paid.len(), pages), (125, 2));
     assert!(paid.iter().all(|id| id.parse::<i32>().unwrap() % 2 == 0), "{paid:?}");
+    // A form has empty fields, but only of columns.
+    let unknown = accepting(&server.url("/orders?status=&id=&statu="), ACCEPT).await;
+    assert_eq!(unknown.status.as_u16(), 400, "{}", unknown.text());
+    assert!(unknown.text().contains("did you mean `status`?"), "{}", unknown.text());
 
     let html = page(server, "/orders?status=eq.PAID").await;
     assert!(html.contains("<p>100 rows, the most on a page."), "{html}");

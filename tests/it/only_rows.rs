@@ -184,3 +184,27 @@ async fn problem_documents_of_lists_have_a_message() {
         assert_eq!(problem.get("details"), None, "{path}");
     }
 }
+
+/// `null` in a body is the same as no member, but `"_format": null` made the response a list.
+#[tokio::test]
+async fn null_chooses_no_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("people.db");
+    rusqlite::Connection::open(&file).and_then(|open| open.execute_batch(PEOPLE)).expect("a database");
+    let server = server(&format!("sqlite:{}", file.display())).await;
+    for (body, starts) in [
+        (json!({"id": "eq.3", "_format": null}), "{\"id\":3"),
+        (json!({"id": "eq.3", "_format": null, "_follow": null}), "{\"id\":3"),
+        (json!({"id": "eq.3"}), "{\"id\":3"),
+        (json!({"id": "eq.3", "_format": "json"}), "[{\"id\":3"),
+    ] {
+        let request = Request::post(server.url("/people")).header("accept", OBJECT);
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let reply = Client::HTTP1.send(request.expect("a request")).await;
+        assert!(reply.status == 200 && reply.text().starts_with(starts), "{body}: {}", reply.text());
+    }
+    // Clients of lists with filters read `message`, also if a table doesn't exist.
+    let missing = get(&server.url("/persons")).await;
+    assert_eq!((missing.status.as_u16(), &missing.json()["code"]), (404, &json!("no_endpoint")));
+    assert_eq!(missing.json()["message"], missing.json()["detail"], "{}", missing.text());
+}

@@ -180,6 +180,7 @@ async fn javascript_reads(url: &str) {
         "db.schema('public').from('orders').select('id').eq('id', 3)",
         "db.from('orders').select('id,stat')",
         "orders().eq('statu', 'OPEN')",
+        "db.from('order').select()",
     ]
     .map(str::to_owned);
     let found = javascript(&server, &expressions).await;
@@ -202,6 +203,7 @@ async fn javascript_reads(url: &str) {
     check_errors(&found, &[(6, "PGRST116", "multiple (or no) rows")]);
     check_errors(&found, &[(12, "invalid_parameter", "`stat` isn't a column: did you mean `status`?")]);
     check_errors(&found, &[(13, "invalid_parameter", "did you mean `status`?")]);
+    check_errors(&found, &[(14, "no_endpoint", "there is no endpoint `/order`")]);
 }
 
 async fn python_reads(url: &str) {
@@ -222,6 +224,7 @@ async fn python_reads(url: &str) {
         "orders(count='exact').eq('id', 3).single()",
         "orders('id, stat')",
         "orders().eq('statu', 'OPEN')",
+        "db.from_('order').select('*')",
     ]
     .map(str::to_owned);
     let found = python(&server, &expressions).await;
@@ -242,6 +245,7 @@ async fn python_reads(url: &str) {
     check_errors(&found, &[(6, "406", "single JSON object")]);
     check_errors(&found, &[(11, "invalid_parameter", "`stat` isn't a column: did you mean `status`?")]);
     check_errors(&found, &[(12, "invalid_parameter", "did you mean `status`?")]);
+    check_errors(&found, &[(13, "no_endpoint", "there is no endpoint `/order`")]);
 }
 
 /// Checks the codes and the messages that reach the caller.

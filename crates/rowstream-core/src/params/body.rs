@@ -76,11 +76,11 @@ impl BodyParams {
         }
     }
 
-    /// True if it has a parameter of this name.
+    /// True if it gives a parameter of this name. `null` is the same as no member.
     pub fn has(&self, name: &str) -> bool {
         match self {
             Self::Form(form) => has_name(form, name),
-            Self::Json(members) => members.iter().any(|(own, _)| own == name),
+            Self::Json(members) => members.iter().any(|(own, json)| own == name && json.get() != "null"),
         }
     }
 
@@ -327,6 +327,14 @@ mod tests {
         assert!(bind("_format=csv").is_ok());
         assert!(bind("p=1").unwrap_err().to_string().contains("both in the URL and in the body"));
         assert!(bind("_end=0").unwrap_err().to_string().contains("more than once"));
+    }
+
+    #[test]
+    fn null_is_not_given() {
+        let body = BodyParams::read(BodyType::Json, br#"{"a": null, "b": "null", "c": [null]}"#).unwrap();
+        assert_eq!(["a", "b", "c", "d"].map(|name| body.has(name)), [false, true, true, false]);
+        let form = BodyParams::read(BodyType::Form, b"a=null&b=").unwrap();
+        assert_eq!(["a", "b", "c"].map(|name| form.has(name)), [true, true, false]);
     }
 
     #[test]
