@@ -467,6 +467,7 @@ const RETRY_AFTER: &str = "Retry-After";
 /// Headers of responses: the name, the description and the type.
 const HEADERS: &[(&str, &str, &str)] = &[
     ("Rowstream-Stream", "the stream's id; `/_rowstream/streams/{id}` reports its outcome", "string"),
+    ("Rowstream-Root", "the server's root, relative to the request's path: `./` or `../`", "string"),
     ("Rowstream-Tag", "the tag of the server's own records, if `_end` requests them", "string"),
     (
         "Rowstream-Wire",

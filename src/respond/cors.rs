@@ -10,7 +10,7 @@ use crate::config::Cors;
 
 /// The headers that pages of other origins may read, in addition to those that Fetch allows.
 const EXPOSED: &str = "allow, content-digest, content-disposition, content-range, incremental, link, preference-applied, ratelimit, ratelimit-policy, retry-after, rowstream-changes, \
-    rowstream-heartbeat, rowstream-page, rowstream-parts, rowstream-resume, rowstream-shards, rowstream-snapshot, rowstream-stream, rowstream-tag, \
+    rowstream-heartbeat, rowstream-page, rowstream-parts, rowstream-resume, rowstream-root, rowstream-shards, rowstream-snapshot, rowstream-stream, rowstream-tag, \
     rowstream-wire, server-timing, trailer, www-authenticate";
 /// The pages of other origins that may read `Server-Timing` (W3C, "Resource Timing").
 const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");

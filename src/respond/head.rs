@@ -31,6 +31,8 @@ use crate::stream::{ReadPart, RowStream};
 
 /// Lists the changes that were made to the database's values.
 const CHANGES: HeaderName = HeaderName::from_static("rowstream-changes");
+/// The server's root, relative to the request's path.
+const ROOT: HeaderName = HeaderName::from_static("rowstream-root");
 /// The number of connections that read parts of a table for the response.
 const PARTS: HeaderName = HeaderName::from_static("rowstream-parts");
 /// The token of a shard's snapshot.
@@ -184,6 +186,19 @@ pub(super) fn tell_total(request: &StreamRequest<'_>, stream: &RowStream, header
     }
     if let Some(kind) = counted.preferred {
         headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference(kind)));
+    }
+}
+
+/// Tells the way to the server's root: `./` from `/orders`, `../` from `/orders/7`. It's relative,
+/// because a proxy may serve the root below a prefix that we don't know.
+pub(super) fn tell_root(request: &StreamRequest<'_>, headers: &mut HeaderMap) {
+    let folders = request.endpoint.path.matches('/').count().saturating_sub(1);
+    let root = match folders {
+        0 => Ok(HeaderValue::from_static("./")),
+        _ => "../".repeat(folders).try_into(),
+    };
+    if let Ok(root) = root {
+        headers.insert(ROOT, root);
     }
 }
 

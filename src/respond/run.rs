@@ -17,7 +17,9 @@ use rowstream_core::pool::Waiter;
 
 use super::app::App;
 use super::body::AnswerBody;
-use super::head::{head, no_more_events, tell_digest, tell_if_empty, tell_page, tell_parts, tell_total};
+use super::head::{
+    head, no_more_events, tell_digest, tell_if_empty, tell_page, tell_parts, tell_root, tell_total,
+};
 use super::request::{STREAMED, StreamRequest};
 use super::streaming::ActiveStream;
 use super::tracker::RequestTracker;
@@ -292,6 +294,7 @@ impl App {
         let stream = self.state.streams.begin(path, format, rows, stop)?;
         tracker.watchdog.stream(stream.id());
         stream.id().tell(STREAM, response.headers_mut());
+        tell_root(request, response.headers_mut());
         wire::correct(&streaming.stream, response.headers_mut());
         tracker.entry.stream = Some(stream.id());
         tracker.stream = Some(stream);

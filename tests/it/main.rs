@@ -80,6 +80,7 @@ mod packaging;
 mod pages;
 mod parameter_types;
 mod parameters;
+mod path_prefix;
 mod pgbouncer;
 mod postgres_lookups;
 mod postgres_settings;

@@ -22,7 +22,7 @@ fn addresses(replicas: &[Server; 2]) -> [SocketAddr; 2] {
 }
 
 /// The block of the book's page about proxies that begins with this text, without its servers.
-fn of_the_book(beginning: &str) -> String {
+pub(crate) fn of_the_book(beginning: &str) -> String {
     let page = fs::read_to_string(repository().join("docs/src/how-to/behind-a-proxy.md")).unwrap();
     let (_, block) = page.split_once(beginning).expect("the page has it");
     let (block, _) = block.split_once("```").unwrap();

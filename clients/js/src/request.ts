@@ -78,10 +78,12 @@ export class Requests {
   async reason(headers: Headers): Promise<RowstreamError | undefined> {
     const id = headers.get("rowstream-stream");
     if (!id) return undefined;
+    // A proxy may serve the server below a prefix.
+    const root = /^(\.\/|(\.\.\/)+)$/.exec(headers.get("rowstream-root") ?? "")?.[0] ?? "/";
     const connection = this.connect();
     connection.timeout = PATIENCE;
     try {
-      const { ok } = await this.#fetch(connection, new URL(`/_rowstream/streams/${encodeURIComponent(id)}`, this.#url));
+      const { ok } = await this.#fetch(connection, new URL(`${root}_rowstream/streams/${encodeURIComponent(id)}`, this.#url));
       const { error } = ok ? JSON.parse(await connection.text(LONGEST_PROBLEM)) : {};
       return error && new RowstreamError(error, 500);
     } catch {

@@ -383,6 +383,17 @@ test("break cancels the request", async (t) => {
   await other.closed;
 });
 
+test("the reason is asked for below the path prefix of a proxy", { skip: DROPS }, async (t) => {
+  const paths = { "./": "/api/shop/", "../": "/api/", "../../": "/", "../../../": "/", "//evil.example/": "/", ".././": "/" };
+  for (const [root, path] of Object.entries(paths)) {
+    const head = { "rowstream-stream": "0a1b", "rowstream-root": root };
+    const server = await serve(t, answer(lines(record(ID)), { cut: true, head }), (response) => response.writeHead(404).end());
+    const url = new URL("/api/shop/orders?n=/x/y", server.url);
+    await assert.rejects(rows(url, { retries: 0 }).collect(), { name: "IncompleteStream" });
+    assert.equal(server.requests[1].url.pathname, `${path}_rowstream/streams/0a1b`);
+  }
+});
+
 test("a signal cancels the request, the pause, and what hasn't begun", async (t) => {
   const state = {};
   const server = await serve(t, endless(state));

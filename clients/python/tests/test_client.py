@@ -170,6 +170,22 @@ class Faults(unittest.TestCase):
             self.assertEqual((error.code, error.rows, error.cursor), ("row_too_large", 1, "c1"))
         self.assertEqual(peer.requests[1:], ["/_rowstream/streams/0a1b"])
 
+    def test_the_reason_behind_a_path_prefix(self) -> None:
+        unknown = sends(problem(404, code="not_found", retry=False))
+        for root, path in (
+            ("./", "/api/shop/"),
+            ("../", "/api/"),
+            ("../../", "/"),
+            ("../../../", "/"),
+            ("//evil.example/", "/"),
+            (".././", "/"),
+        ):
+            with Peer(sends(begun(rowstream_stream="0a1b", rowstream_root=root)), unknown) as peer:
+                url = peer.url.replace("/rows", "/api/shop/rows?n=/x/y")
+                with self.assertRaises(rowstream.IncompleteStream):
+                    self.reader.all(url, attempts=1)
+            self.assertEqual(peer.requests[1], f"{path}_rowstream/streams/0a1b")
+
     def test_a_replica_that_does_not_know_the_reason(self) -> None:
         rest = sends(begun(), rows(2), record(end={"rows": 1}))
         for answer in (problem(404, code="not_found", retry=False), b"", b"HTTP/1.1 200 OK\r\n\r\n{"):

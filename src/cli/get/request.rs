@@ -103,6 +103,17 @@ impl EndpointUrl {
         Some(written.split_once('=').map_or("", |(_, value)| value))
     }
 
+    /// The path of the server's root, with a slash. `from_here` is the way to it, such as `../`,
+    /// because a proxy may serve it below a prefix. Earlier servers don't send it.
+    fn root(&self, from_here: Option<&str>) -> &str {
+        let Some(from_here) = from_here else { return "/" };
+        let mut folder = self.path.trim_end_matches(|c| c != '/');
+        for _ in from_here.matches("../") {
+            folder = folder.trim_end_matches('/').trim_end_matches(|c| c != '/');
+        }
+        if folder.is_empty() { "/" } else { folder }
+    }
+
     /// True if it names a format that can contain records.
     fn is_framed(&self) -> bool {
         let suffix = || self.path.rsplit_once('.').map(|(_, suffix)| suffix);
@@ -183,7 +194,9 @@ impl Requests {
     /// The server's own reason why a response was cut. `None` if it doesn't know or say it.
     pub(super) async fn reason(&self, headers: &HeaderMap) -> Option<Fault> {
         let id = headers.get("rowstream-stream")?.to_str().ok()?;
-        let target = format!("/_rowstream/streams/{}", utf8_percent_encode(id, ESCAPED));
+        let root = headers.get("rowstream-root").and_then(|root| root.to_str().ok());
+        let target =
+            format!("{}_rowstream/streams/{}", self.url.root(root), utf8_percent_encode(id, ESCAPED));
         let asking = async {
             let mut response = self.send(&target).await.ok()?;
             Some(response.text().await).filter(|_| response.status == StatusCode::OK)

@@ -97,6 +97,8 @@ class Reading:
         self.silence: float | None = None
         #: The id under which the server knows the response.
         self.stream_id: str | None = None
+        #: The way to the server's root. A proxy may serve it below a prefix.
+        self.root = "/"
         #: True if each request has a new token, so that a 401 may pass.
         self.renews_token = False
         self._is_denied = False
@@ -139,6 +141,8 @@ class Reading:
         self.silence = _silence(headers.get("rowstream-heartbeat", ""))
         stream_id = headers.get("rowstream-stream", "")
         self.stream_id = stream_id if re.fullmatch("[0-9a-f]{1,64}", stream_id) else None
+        root = headers.get("rowstream-root", "")
+        self.root = root if re.fullmatch(r"\./|(\.\./)+", root) else "/"
 
     def feed(self, data: bytes) -> Sequence[Block]:
         raise NotImplementedError

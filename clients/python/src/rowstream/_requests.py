@@ -72,7 +72,7 @@ def limit_silence(response: httpx.Response, reading: Reading) -> None:
 
 
 def state_url(reading: Reading) -> httpx.URL:
-    return reading.url.join(f"/_rowstream/streams/{reading.stream_id}")
+    return reading.url.join(f"{reading.root}_rowstream/streams/{reading.stream_id}")
 
 
 def is_long(document: bytes) -> bool:
