@@ -264,9 +264,12 @@ impl App {
             let own = &self.config.endpoints[found.endpoint];
             stream_request.reading.page = Some(Box::new(Page::new(own, request.uri(), limit)));
         }
-        if !std::ptr::eq(stream_request.endpoint, endpoint) {
-            self.authorize(&stream_request.endpoint.authorization, request.headers(), tracker).await?;
+        // An endpoint without some of its optional parts has the same authorization.
+        let wanted = &stream_request.endpoint.authorization;
+        if !std::ptr::eq(stream_request.endpoint, endpoint) && *wanted != endpoint.authorization {
+            self.authorize(wanted, request.headers(), tracker).await?;
         }
+        tracker.note_statement(stream_request.endpoint);
         tracker.meter.format(stream_request.reading.format);
         stream_request.actor = self.actor(endpoint, request.headers(), tracker).await?;
         if endpoint.asks_upstreams() {

@@ -68,6 +68,8 @@ pub(crate) struct Span {
     began: SystemTime,
     /// The time until its head.
     pub(crate) head: Option<Duration>,
+    /// The first statement that runs for it.
+    pub(crate) statement: Option<Arc<str>>,
 }
 
 impl Span {
@@ -80,7 +82,14 @@ impl Span {
         };
         let trace = context.map_or_else(|| NonZero::new(fastrand::u128(1..)), |context| Some(context.trace));
         let parent = context.map(|context| context.parent);
-        let span = Self { trace: trace?, id: new_id(), parent, began: SystemTime::now(), head: None };
+        let span = Self {
+            trace: trace?,
+            id: new_id(),
+            parent,
+            began: SystemTime::now(),
+            head: None,
+            statement: None,
+        };
         is_recorded.then_some(span)
     }
 

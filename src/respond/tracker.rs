@@ -17,6 +17,7 @@ use crate::access_log::{LogEntry, LogNames};
 use crate::admission::Permit;
 use crate::auth::Credentials;
 use crate::completeness::streams::{EndProof, Stream};
+use crate::endpoint::Endpoint;
 use crate::metrics::{self, ExemplarIds, Meter, SERVER_TIMING, Subject};
 use crate::outcome::{Outcome, OutcomeName, Times};
 use crate::rate_limit::{self, Quotas};
@@ -115,6 +116,14 @@ impl RequestTracker {
         }
     }
 
+    /// Records the statement that runs, for its span: with a filter or without an optional part, it
+    /// isn't the one of the file.
+    pub(super) fn note_statement(&mut self, endpoint: &Endpoint) {
+        if let Some(span) = &mut self.span {
+            span.statement = endpoint.statements().first().map(|statement| Arc::clone(&statement.query.sql));
+        }
+    }
+
     /// Adds its span to the headers of a request to an upstream.
     pub(super) fn pass_trace(&self, headers: &mut HeaderMap) {
         if let Some(span) = &self.span {
@@ -136,7 +145,7 @@ impl RequestTracker {
         };
         let database = endpoint.filter(|_| !entry.times.database.is_zero()).and_then(|endpoint| {
             let SourceKind::Sql(kind) = self.app.config.source(&endpoint.source).kind else { return None };
-            let text = &endpoint.statements().first()?.query.sql;
+            let text = span.statement.as_ref()?;
             Some(traces::Query { system: kind.dialect().name, text, source: endpoint.source.name() })
         });
         let Times { pool, database: waited, encode, client, .. } = entry.times;

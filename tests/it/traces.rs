@@ -30,6 +30,12 @@ async fn server(collector: &Upstream, db: &TestDb, sample: &str) -> Server {
             "endpoints/n/{id}.sql",
             "/*\nsource = \"db\"\n[params]\nid = \"integer\"\n*/\nselect :id as id, pg_sleep(1.1)::text as s",
         ),
+        (
+            "endpoints/forms.sql",
+            "/*\nsource = \"db\"\n[params]\nn = { type = \"integer\", optional = true }\n*/\n\
+             select 1 as one, 2 as two /*if n*/ where :n = 1 /*end*/",
+        ),
+        ("endpoints/list.sql", "/*\nsource = \"db\"\nfilter = true\n*/\nselect 1 as one, 2 as two"),
         ("endpoints/fails.sql", &format!("/*\nsource = \"db\"\n*/\n{fails}")),
         ("endpoints/proxy.toml", "[upstream]\nsource = \"up\"\nrequest = \"GET /asked\"\n"),
     ];
@@ -76,6 +82,32 @@ fn attribute(span: &Value, name: &str) -> String {
 
 fn time(span: &Value, name: &str) -> u64 {
     span[name].as_str().and_then(|text| text.parse().ok()).expect("nanoseconds")
+}
+
+/// The span had the statement of the file, which isn't the one that runs without an optional part or
+/// with a filter.
+#[tokio::test]
+async fn a_span_has_the_statement_that_ran() {
+    let (collector, db) = (collector().await, TestDb::new().await);
+    let server = server(&collector, &db, "sample = 0").await;
+    for (path, texts) in [
+        ("/forms?n=1", ["where $1 = 1", "select 1 as one"]),
+        ("/forms", ["select 1 as one", "as two"]),
+        ("/list?two=eq.2", ["as rowstream where \"two\" =", "select 1 as one"]),
+    ] {
+        let before = queries(&collector).len();
+        assert_eq!(ask(&server, path, "01").await.status, 200, "{path}");
+        wait_until("the span arrives", async || queries(&collector).len() > before).await;
+        let text = queries(&collector).pop().expect("a span");
+        assert!(texts.iter().all(|part| text.contains(part)), "{path}: {text}");
+        assert_eq!(text.contains("= 1"), path.contains("n=1"), "{path}: {text}");
+    }
+}
+
+/// The statements of all received spans.
+fn queries(collector: &Upstream) -> Vec<String> {
+    let all = spans(collector).into_iter().filter(|span| span["name"] == "PostgreSQL db");
+    all.map(|span| attribute(&span, "db.query.text")).collect()
 }
 
 /// The collector's credentials are in the same variable as for OpenTelemetry's own exporters.
