@@ -308,6 +308,11 @@ impl App {
             }
         };
         spare::keep(std::mem::take(request.headers_mut()));
+        let answer = match answer {
+            Ok(answer) => return Ok(answer),
+            // Boxed, because few requests fail and all would carry it.
+            Err(error) => Err(Box::pin(self.unless_altered(found.endpoint, error)).await),
+        };
         answer.map_err(|error| {
             let error = error.of_request(given);
             let is_refined = request.extensions().get::<Arc<Refined>>().is_some();
@@ -329,7 +334,11 @@ impl App {
             true => self.read_body(request, tracker).await?,
             false => None,
         };
-        if let Some(refined) = self.refine(found, request, body.as_deref_mut()).await? {
+        let refined = match self.refine(found, request, body.as_deref_mut()).await {
+            Ok(refined) => refined,
+            Err(error) => return Err(self.unless_altered(found.endpoint, error).await),
+        };
+        if let Some(refined) = refined {
             request.extensions_mut().insert(Arc::new(refined));
         }
         Ok(body)

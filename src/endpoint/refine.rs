@@ -917,6 +917,19 @@ impl RefinedEndpoint {
     }
 }
 
+impl Endpoint {
+    /// This endpoint with another text of its only statement. No connection has prepared it, or a
+    /// statement that is made of it.
+    pub(crate) fn unprepared(&self, number: u64) -> Self {
+        let mut fresh = self.clone();
+        if let Some(sql) = fresh.sql_mut() {
+            let query = &mut sql.statements[0].query;
+            (query.sql, query.ad_hoc) = (format!("/* {number} */ {}", query.sql).into(), true);
+        }
+        fresh
+    }
+}
+
 /// The operators that may cost anything.
 fn is_costly(operator: Operator) -> bool {
     matches!(operator, Operator::Match | Operator::Imatch)

@@ -1,11 +1,13 @@
 //! Requests that filter, sort and select: the endpoint that answers them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::did_you_mean;
-use rowstream_core::error::bounds;
+use rowstream_core::error::{INVALID_DATA, bounds};
 use rowstream_core::filter::{self, Refinement, TotalKind};
 use rowstream_core::lock::Mutex;
 use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamValue};
@@ -29,12 +31,31 @@ const LONGEST_TEXT: usize = 16 * 1024;
 /// The most values of a refined endpoint that is kept.
 const MOST_VALUES: usize = 64;
 
+/// How often the columns of an endpoint's statement are read again, at most.
+const REREAD_EVERY: Duration = Duration::from_secs(1);
+
 /// Refined endpoints, by what they run. The least recently used one is removed first.
-pub(super) struct RefinedEndpoints(Mutex<Statements<Endpoint>>);
+pub(super) struct RefinedEndpoints {
+    kept: Mutex<Statements<Endpoint>>,
+    /// When the columns of an endpoint were last read again.
+    reread: Mutex<HashMap<usize, Reread>>,
+}
+
+/// The columns of a statement that were read again.
+struct Reread {
+    at: Instant,
+    /// Sets the text apart from that of a statement that a connection has prepared.
+    number: u64,
+    /// True if they were others than before.
+    changed: bool,
+    /// The endpoint to refine since they were others: connections have prepared what was made of the
+    /// configuration's own one, with the former types.
+    altered: Option<Arc<Endpoint>>,
+}
 
 impl Default for RefinedEndpoints {
     fn default() -> Self {
-        Self(Mutex::new(Statements::new(KEPT)))
+        Self { kept: Mutex::new(Statements::new(KEPT)), reread: Mutex::default() }
     }
 }
 
@@ -193,7 +214,8 @@ impl App {
         body: Option<&mut BodyParams>,
     ) -> Result<Option<Refined>, Error> {
         let index = found.endpoint;
-        let endpoint = &self.config.endpoints[index];
+        let altered = self.refined.altered(index);
+        let endpoint = altered.as_deref().unwrap_or(&self.config.endpoints[index]);
         let Some(settings) = endpoint.refine_settings() else { return Ok(None) };
         let query = request.uri().query();
         params::check_pairs(query)?;
@@ -221,13 +243,13 @@ impl App {
         let refined = settings.refine(endpoint, columns, &asked)?;
         let refined = if *request.method() == Method::HEAD { refined.only_total() } else { refined };
         let name = format!("{index} {}", refined.text);
-        let known = self.refined.0.lock().get(&name);
+        let known = self.refined.kept.lock().get(&name);
         let built = match known {
             Some(known) => known,
             None => {
                 let built = Arc::new(refined.build(endpoint, columns)?);
                 if refined.values.len() <= MOST_VALUES && refined.text.len() <= LONGEST_TEXT {
-                    self.refined.0.lock().insert(&name.into(), Arc::clone(&built), false, |_| {});
+                    self.refined.kept.lock().insert(&name.into(), Arc::clone(&built), false, |_| {});
                 }
                 built
             }
@@ -257,6 +279,87 @@ impl App {
         let columns = check::prepare(endpoint, 0, self.source(&endpoint.source)).await?;
         Ok(self.note_columns(index, vec![Some(columns)]))
     }
+
+    /// The error of a request for an endpoint with filters. If its columns were altered, its filters
+    /// were written for other types, and the next attempt may succeed.
+    pub(super) async fn unless_altered(&self, index: usize, error: Error) -> Error {
+        match is_about_columns(&error) && self.reread_columns(index).await {
+            true => altered(error),
+            false => error,
+        }
+    }
+
+    /// Reads the columns of an endpoint with filters again, unless they were just read. True if they
+    /// are others.
+    async fn reread_columns(&self, index: usize) -> bool {
+        let endpoint = &self.config.endpoints[index];
+        let Some(before) = self.noted_columns(index) else { return false };
+        let [Some(Columns::Own(before))] = &*before else { return false };
+        if endpoint.refine_settings().is_none() {
+            return false;
+        }
+        let number = match self.refined.begin_reread(index) {
+            Ok(number) => number,
+            Err(changed) => return changed,
+        };
+        let fresh = endpoint.unprepared(number);
+        match check::prepare(&fresh, 0, self.source(&endpoint.source)).await {
+            Ok(Columns::Own(columns)) if columns != *before => {
+                self.note_columns(index, vec![Some(Columns::Own(columns))]);
+                self.refined.alter(index, fresh);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl RefinedEndpoints {
+    /// The number of this reading.
+    ///
+    /// # Errors
+    /// The columns were just read. True if they were others.
+    fn begin_reread(&self, index: usize) -> Result<u64, bool> {
+        let mut reread = self.reread.lock();
+        let before = reread.get(&index);
+        if let Some(before) = before.filter(|before| before.at.elapsed() < REREAD_EVERY) {
+            return Err(before.changed);
+        }
+        let number = before.map_or(0, |before| before.number + 1);
+        let altered = before.and_then(|before| before.altered.clone());
+        reread.insert(index, Reread { at: Instant::now(), number, changed: false, altered });
+        Ok(number)
+    }
+
+    /// Refines another endpoint from now on, because the columns are others.
+    fn alter(&self, index: usize, endpoint: Endpoint) {
+        if let Some(reread) = self.reread.lock().get_mut(&index) {
+            (reread.changed, reread.altered) = (true, Some(Arc::new(endpoint)));
+        }
+    }
+
+    /// The endpoint to refine, if the columns were altered.
+    fn altered(&self, index: usize) -> Option<Arc<Endpoint>> {
+        self.reread.lock().get(&index)?.altered.clone()
+    }
+}
+
+/// True for an error that a request can get because its filters were written for other columns: a
+/// value isn't one of the column's type, or the database can't compare them (class 42).
+fn is_about_columns(error: &Error) -> bool {
+    let is_refused = error.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("42"));
+    is_refused || matches!(error.code(), "statement_changed" | "invalid_parameter" | INVALID_DATA)
+}
+
+/// The error of a request whose filters were written for other columns.
+fn altered(error: Error) -> Error {
+    Error::new(
+        "statement_changed",
+        StatusCode::SERVICE_UNAVAILABLE,
+        "the columns of the endpoint's rows were altered: their types are known now",
+    )
+    .retry_after(Duration::from_secs(1))
+    .cause(error.to_string())
 }
 
 /// The SQLSTATE of an operator that could be one of several types.

@@ -14,6 +14,7 @@ mod worked;
 mod access_log;
 mod acme;
 mod against;
+mod altered_columns;
 mod answers;
 mod authorization;
 mod bench;

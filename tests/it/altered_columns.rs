@@ -1,0 +1,100 @@
+//! Columns that a migration alters while the server runs. Filters were written for the types that the
+//! columns had at the start, until a reload: values were refused, or compared as another type.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::{MariaDb, Server, TestDb, get, wait_until};
+
+const CONNECTIONS: usize = 3;
+const TABLE: &str = "create table t (id int primary key, n int); insert into t values (1, 7), (2, 8)";
+/// Paths, and their rows after the change.
+const PATHS: [(&str, &str); 4] = [
+    ("/t?n=eq.x", r#"[{"id":2,"n":"x"}]"#),
+    ("/t?n=in.(7,x)&order=n.desc", r#"[{"id":2,"n":"x"},{"id":1,"n":"7"}]"#),
+    ("/t?select=n&id=eq.1", r#"[{"n":"7"}]"#),
+    ("/t?select=id,n&order=n", r#"[{"id":1,"n":"7"},{"id":2,"n":"x"}]"#),
+];
+
+async fn server(url: &str) -> Server {
+    let config = format!("[source.db]\nurl = \"{url}\"\npool = {{ max = {CONNECTIONS} }}\n");
+    let list =
+        "/*\nkey = [\"id\"]\nfilter = true\nsort = true\nselect = true\n*/\nselect id, n from t order by id";
+    Server::start(&[("rowstream.toml", &*config), ("endpoints/t.sql", list)]).await
+}
+
+/// Prepares the statements of all requests on each connection.
+async fn prepare(server: &Server) {
+    for path in ["/t?n=eq.7", "/t?n=in.(7,8)&order=n.desc", "/t?select=n&id=eq.1", "/t?select=id,n&order=n"] {
+        for reply in join_all((0..20).map(|_| async move { get(&server.url(path)).await })).await {
+            assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        }
+    }
+}
+
+/// Each path has its rows, after at most one 503 for each connection, and one for the columns.
+async fn follows(server: &Server) {
+    for (path, expected) in PATHS {
+        let mut lost = 0;
+        wait_until("the columns are known", async || {
+            let reply = get(&server.url(path)).await;
+            let is_found = reply.status == 200;
+            if !is_found {
+                assert_eq!(
+                    (reply.status.as_u16(), &reply.json()["code"]),
+                    (503, &json!("statement_changed")),
+                    "{path}"
+                );
+                assert_eq!(reply.json()["retry"], true);
+                lost += 1;
+            }
+            is_found
+        })
+        .await;
+        for reply in join_all((0..20).map(|_| async move { get(&server.url(path)).await })).await {
+            match reply.status.as_u16() {
+                200 => assert_eq!(reply.text(), expected, "{path}"),
+                _ => lost += 1,
+            }
+        }
+        assert!(lost <= CONNECTIONS + 1, "{path}: {lost} answers lost");
+    }
+    wait_until("a wrong value is the client's mistake again", async || {
+        get(&server.url("/t?id=eq.x")).await.status == 400
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn filters_of_postgresql_follow_a_column_that_is_altered() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let server = server(&db.url()).await;
+    prepare(&server).await;
+    db.execute("alter table t alter column n type text; update t set n = 'x' where id = 2").await;
+    follows(&server).await;
+}
+
+#[tokio::test]
+async fn filters_of_mariadb_follow_a_column_that_is_altered() {
+    let db = MariaDb::new(TABLE);
+    let server = server(&db.url()).await;
+    prepare(&server).await;
+    db.execute("alter table t modify n varchar(9); update t set n = 'x' where id = 2");
+    follows(&server).await;
+}
+
+/// A column that didn't exist at the start was unknown until a reload.
+#[tokio::test]
+async fn a_column_that_is_added_can_be_filtered() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let list = "/*\nfilter = true\n*/\nselect * from t";
+    let server = Server::start(&[("rowstream.toml", &*config), ("endpoints/t.sql", list)]).await;
+    assert_eq!(get(&server.url("/t?m=eq.5")).await.status, 400);
+    db.execute("alter table t add column m int not null default 5").await;
+    wait_until("the column is known", async || get(&server.url("/t?m=eq.5")).await.status == 200).await;
+    let rows: Value = get(&server.url("/t?m=eq.5&id=eq.1")).await.json();
+    assert_eq!(rows, json!([{"id": 1, "n": 7, "m": 5}]));
+}
