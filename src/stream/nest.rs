@@ -239,14 +239,13 @@ impl Nest {
         ready!(self.poll_begin(session, cx))?;
         let Some(list) = self.list else {
             ready!(self.poll_over(session, cx))?;
-            self.end_root(out);
-            return Poll::Ready(Ok(false));
+            return Poll::Ready(self.end_root(out).map(|()| false));
         };
         ready!(self.poll_next(list, session, cx))?;
         if self.has_place(list) {
             self.write_row(list, out)?;
         } else {
-            self.end_list(list, out);
+            self.end_list(list, out)?;
         }
         Poll::Ready(Ok(true))
     }
@@ -365,25 +364,29 @@ impl Nest {
 
     /// Ends a list, and begins the next one in the same row or continues with the surrounding rows.
     /// The end of the first level is that of the result.
-    fn end_list(&mut self, which: usize, out: &mut Vec<u8>) {
-        self.list = self.levels[which].parent.as_ref().map(|parent| parent.level);
-        let Some(parent) = self.list else { return };
-        self.encoder.end_list(which, out);
+    fn end_list(&mut self, which: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        let Some(Parent { level: parent, .. }) = self.levels[which].parent else {
+            self.list = None;
+            return Ok(());
+        };
+        self.encoder.end_list(which, out)?;
+        self.list = Some(parent);
         let level = &self.levels[parent];
         match level.children.iter().find(|&&sibling| sibling > which) {
             Some(&sibling) => self.begin_list(sibling, out),
             None if parent == 0 && level.cardinality == Cardinality::One => {}
             None => self.end_row(parent, out),
         }
+        Ok(())
     }
 
     /// Ends the result, once nothing can fail any more. If it were ended earlier, a result that is
     /// then aborted could look complete.
-    fn end_root(&mut self, out: &mut Vec<u8>) {
+    fn end_root(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         if self.levels[0].cardinality == Cardinality::One && self.has_rows() {
             self.encoder.end_row(0, out);
         }
-        self.encoder.finish(out);
+        self.encoder.finish(out)
     }
 
     /// After the last row, waits until each statement has reported that it has no row left.

@@ -54,7 +54,7 @@ impl NestEncoder {
             }
             Self::Arrow(encoder) => {
                 row.encode(encoder.level(level), &mut Vec::new())?;
-                check(encoder, level)
+                encoder.misfit(level).map_or(Ok(()), |misfit| Err(error(&misfit)))
             }
         }
     }
@@ -86,10 +86,7 @@ impl NestEncoder {
                 list.row(row, out);
                 Ok(())
             }
-            Self::Arrow(encoder) => {
-                encoder.place(level);
-                check(encoder, level)
-            }
+            Self::Arrow(encoder) => encoder.place(level).map_err(|misfit| error(&misfit)),
         }
     }
 
@@ -103,18 +100,30 @@ impl NestEncoder {
     }
 
     /// Ends a list in the open row.
-    pub(super) fn end_list(&mut self, level: usize, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// The format has a bound for lists.
+    pub(super) fn end_list(&mut self, level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
-            Self::Json(levels) => levels[level].list.finish(out),
-            Self::Arrow(encoder) => encoder.end_list(level),
+            Self::Json(levels) => {
+                levels[level].list.finish(out);
+                Ok(())
+            }
+            Self::Arrow(encoder) => encoder.end_list(level).map_err(|misfit| error(&misfit)),
         }
     }
 
     /// Writes the bytes after the last row.
-    pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// A row doesn't fit, so the response has no end.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
-            Self::Json(levels) => levels[0].list.finish(out),
-            Self::Arrow(encoder) => encoder.finish(out),
+            Self::Json(levels) => {
+                levels[0].list.finish(out);
+                Ok(())
+            }
+            Self::Arrow(encoder) => encoder.finish(out).map_err(|misfit| error(&misfit)),
         }
     }
 
@@ -146,10 +155,6 @@ impl NestEncoder {
             Self::Arrow(encoder) => encoder.flush(out),
         }
     }
-}
-
-fn check(encoder: &NestedArrowEncoder, level: usize) -> Result<(), Error> {
-    encoder.misfit(level).map_or(Ok(()), |misfit| Err(error(&misfit)))
 }
 
 #[cold]

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
 use std::collections::VecDeque;
+use std::iter::repeat_n;
+use std::slice::from_ref;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int32Type};
@@ -51,6 +53,10 @@ struct Merge {
     /// For each step, true if the stream is flushed after it.
     flushes: Vec<bool>,
     steps: usize,
+    /// The complete rows of the outermost statement.
+    complete: usize,
+    /// The first of them whose lists are too long.
+    too_long: Option<usize>,
 }
 
 impl Merge {
@@ -70,6 +76,8 @@ impl Merge {
             is_read: vec![false; statements.len()],
             flushes: vec![false],
             steps: 0,
+            complete: 0,
+            too_long: None,
         };
         merge.encoder.start(&mut merge.out);
         merge
@@ -98,19 +106,28 @@ impl Merge {
     fn write_list(&mut self, which: usize, rows: &[serde_json::Value]) {
         for row in rows {
             self.read(which);
-            self.encoder.place(which);
+            let placed = self.encoder.place(which);
+            self.note(&placed);
             self.is_read[which] = false;
             self.step();
             for child in self.children(which) {
                 self.write_list(child, row[self.statements[child].0].as_array().unwrap());
                 self.read(child);
-                self.encoder.end_list(child);
+                let ended = self.encoder.end_list(child);
+                self.note(&ended);
                 self.step();
             }
             if which == 0 {
                 self.encoder.end_row(&mut self.out);
+                self.complete += 1;
                 self.step();
             }
+        }
+    }
+
+    fn note(&mut self, result: &Result<(), NestedMisfit>) {
+        if result.is_err() {
+            self.too_long.get_or_insert(self.complete);
         }
     }
 
@@ -144,12 +161,12 @@ impl Merge {
         self.steps += 1;
         if self.flushes[self.steps % self.flushes.len()] {
             self.encoder.flush(&mut self.out);
-            assert!(!self.encoder.holds_rows());
+            assert!(self.too_long.is_some() || !self.encoder.holds_rows());
         }
     }
 
     fn finish(mut self) -> Vec<RecordBatch> {
-        self.encoder.finish(&mut self.out);
+        assert_eq!(self.encoder.finish(&mut self.out), Ok(()));
         assert!((0..self.statements.len()).all(|which| self.encoder.misfit(which).is_none()));
         assert!(self.out.ends_with(&END));
         read(&self.out)
@@ -227,6 +244,88 @@ proptest! {
         prop_assert_eq!(merge.encoder.rows(0), authors.len() as u64);
         prop_assert_eq!(rows(&merge.finish()), authors);
     }
+
+    /// The same lists are too long after any other rows, and wherever the stream is flushed.
+    #[test]
+    fn a_row_counts_only_its_own_lists(
+        authors in prop::collection::vec(author(), 0..30),
+        longest_lists in 500..3000_usize,
+        flushes in prop::collection::vec(prop::bool::weighted(0.1), 1..40),
+    ) {
+        let too_long = |authors: &[_], flushes| {
+            let mut merge = Merge::new(&LIBRARY, longest_lists);
+            merge.flushes = flushes;
+            merge.write(authors);
+            merge.too_long
+        };
+        let alone = authors.iter().position(|author| too_long(from_ref(author), vec![false]).is_some());
+        prop_assert_eq!(too_long(&authors, flushes), alone);
+    }
+}
+
+fn plain_author(books: &[serde_json::Value], prizes: &[serde_json::Value]) -> serde_json::Value {
+    json!({"name": "x", "lives": true, "books": books, "prizes": prizes})
+}
+
+/// A book with one review of this many bytes.
+fn long_book(bytes: usize) -> serde_json::Value {
+    json!({"id": 1, "tags": [], "sold": true, "reviews": [{"words": "x".repeat(bytes), "stars": []}]})
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// A long row was read while it waited for its parent, and batches of one row were written until
+    /// then.
+    #[test]
+    fn a_row_that_waits_fills_no_batch(
+        books in prop::collection::vec((0..1000_usize, 0..3 * BATCH), 1..4),
+    ) {
+        let authors: Vec<_> = books
+            .iter()
+            .flat_map(|&(before, bytes)| {
+                repeat_n(plain_author(&[], &[]), before).chain([plain_author(&[long_book(bytes)], &[])])
+            })
+            .collect();
+        let mut merge = Merge::new(&LIBRARY, usize::MAX);
+        merge.write(&authors);
+        let long = books.iter().filter(|(_, bytes)| *bytes > BATCH).count();
+        // The first four batches are smaller, and the last one may be.
+        let most = merge.out.len() / BATCH + long + 5;
+        let batches = merge.finish();
+        prop_assert!(batches.len() <= most, "{} > {most}", batches.len());
+        prop_assert_eq!(rows(&batches), authors);
+    }
+}
+
+/// Thousands of empty lists were counted to the first row with a child, which was then too long.
+#[test]
+fn empty_lists_count_to_their_own_rows() {
+    let mut authors = vec![plain_author(&[], &[]); 3000];
+    authors.push(plain_author(&[long_book(1)], &prizes(1)));
+    let mut merge = Merge::new(&LIBRARY, 1024);
+    merge.write(&authors);
+    assert_eq!(merge.too_long, None);
+    assert_eq!(rows(&merge.finish()), authors);
+}
+
+/// The ends of empty lists within lists weren't counted, so they could fill the memory.
+#[test]
+fn the_ends_of_lists_in_lists_count_to_their_row() {
+    let book = json!({"id": null, "tags": null, "sold": null, "reviews": []});
+    // A book has 100 bits: 33 for `id` and for `tags`, 2 for `sold`, and 32 for the end of `reviews`. The
+    // lists of books and prizes have an end, too.
+    for (before, books) in (0..9).flat_map(|before| [(before, 7), (before, 8)]) {
+        let mut authors = vec![plain_author(from_ref(&book), &[]); before];
+        authors.push(plain_author(&vec![book.clone(); books], &[]));
+        let mut merge = Merge::new(&LIBRARY, (7 * 100 + 2 * 32_usize).div_ceil(8));
+        merge.write(&authors);
+        assert_eq!(merge.too_long, (books > 7).then_some(before), "{before}, {books}");
+        let list = "books.reviews".to_owned();
+        let misfit = (books > 7).then_some(NestedMisfit::TooLong { list, most: 96 });
+        assert_eq!(merge.encoder.misfit(2), misfit);
+        assert_eq!(merge.encoder.finish(&mut merge.out).err(), misfit);
+    }
 }
 
 #[test]
@@ -288,7 +387,7 @@ fn the_lists_of_a_row_are_bounded() {
             format!("the lists in one row have more than 1600 bytes in Arrow, the last of them in `{list}`");
         assert_eq!(misfit.to_string(), message);
         merge.encoder.flush(&mut merge.out);
-        merge.encoder.finish(&mut merge.out);
+        assert_eq!(merge.encoder.finish(&mut merge.out), Err(misfit));
         assert_eq!(merge.out.len(), before, "nothing is written of a row that doesn't fit");
     }
 }
@@ -304,7 +403,8 @@ fn a_value_that_does_not_fit_is_in_a_column_of_a_list() {
     assert!((0..4).all(|which| merge.encoder.misfit(which).is_none()));
     merge.read(2);
     let message = "column `books.reviews.stars` holds an integer, which its Arrow type List(Int32) cannot";
-    assert_eq!(merge.encoder.misfit(2).unwrap().to_string(), message);
-    merge.encoder.finish(&mut merge.out);
+    let misfit = merge.encoder.misfit(2).unwrap();
+    assert_eq!(misfit.to_string(), message);
+    assert_eq!(merge.encoder.finish(&mut merge.out), Err(misfit));
     assert_eq!(merge.out.len(), before);
 }

@@ -104,6 +104,17 @@ impl Array {
         self.validity.len() + self.ends.len() + self.values.len()
     }
 
+    /// The size of the values, of `rows` rows, in bits. A row adds the same number in any position, and
+    /// the 0 before the end offsets isn't counted.
+    #[inline]
+    pub(super) fn bits(&self, rows: usize) -> usize {
+        match self.layout {
+            Layout::Bits => 2 * rows,
+            Layout::Fixed(_) => rows + 8 * self.values.len(),
+            Layout::Variable => rows + 8 * (self.ends.len() - size_of::<i32>() + self.values.len()),
+        }
+    }
+
     /// The buffers in the order of the format. The first is empty if no value is NULL.
     pub(super) fn buffers(&self) -> impl Iterator<Item = &[u8]> {
         let validity = if self.nulls == 0 { &[][..] } else { &self.validity };

@@ -45,6 +45,15 @@ impl ColumnArray {
         }
     }
 
+    /// See [`Array::bits`].
+    #[inline]
+    pub(super) fn bits(&self, rows: usize) -> usize {
+        match self {
+            Self::Scalars(array) => array.bits(rows),
+            Self::Lists(lists) => lists.bits(rows),
+        }
+    }
+
     /// See [`Array::push`]. A list may take `room` bytes.
     #[inline]
     pub(super) fn push(&mut self, row: usize, value: Value<'_>, room: &mut usize) -> bool {

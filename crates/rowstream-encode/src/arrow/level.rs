@@ -4,12 +4,15 @@
 //! 1. a row is read before it's known which row it belongs to. So up to one row more is read than is
 //!    placed, and it's the last one;
 //! 2. the complete rows are the first ones, and belong to complete rows of the outermost statement.
-//!    Only they are written. The others stay for the next batch.
+//!    Only they are written. The others stay for the next batch;
+//! 3. a row that waits for its parent isn't copied for each batch: its level has no complete rows then.
 //!
 //! ```text
 //!   rows of the arrays:  0 ────────── complete ────────── placed ────────── read
 //!                            written           in the open row      waits for its parent
 //! ```
+
+use std::mem;
 
 use arrow_ipc::FieldNode;
 
@@ -46,11 +49,14 @@ pub struct ArrowLevel {
     pub(super) misfit: Option<Misfit>,
 }
 
-/// The first rows of a level, and their bytes.
+/// The size of a list's end, in bits.
+pub(super) const LIST_BITS: usize = i32::BITS as usize;
+
+/// The first rows of a level, and the size of their columns in bits.
 #[derive(Debug, Clone, Copy, Default)]
 struct Extent {
     rows: usize,
-    bytes: usize,
+    bits: usize,
 }
 
 /// The rows that stay for the next batch.
@@ -66,7 +72,7 @@ impl ArrowLevel {
             parent,
             children: Vec::new(),
             columns: columns.into(),
-            arrays: columns.iter().map(|column| ColumnArray::new(column.kind)).collect(),
+            arrays: no_rows(columns),
             ends: 0_i32.to_le_bytes().to_vec(),
             read: 0,
             placed: Extent::default(),
@@ -89,17 +95,18 @@ impl ArrowLevel {
         self.complete.rows
     }
 
-    /// The memory of its rows.
-    pub(super) fn bytes(&self) -> usize {
-        self.ends.len() + self.arrays.iter().map(ColumnArray::bytes).sum::<usize>()
+    /// The size of the rows and lists that can be written, in bits.
+    pub(super) fn complete_bits(&self) -> usize {
+        self.complete.bits + LIST_BITS * self.complete_lists
     }
 
-    /// Places the row that was read last in the open list. Returns its bytes.
+    /// Places the row that was read last in the open list. Returns its size in bits.
     pub(super) fn place(&mut self) -> usize {
-        let before = self.placed;
-        self.placed = Extent { rows: self.read, bytes: self.bytes() };
+        let before = self.placed.bits;
+        let bits = self.arrays.iter().map(|array| array.bits(self.read)).sum();
+        self.placed = Extent { rows: self.read, bits };
         self.rows += 1;
-        self.placed.bytes.saturating_sub(before.bytes)
+        bits - before
     }
 
     /// Ends the open list. Returns false if there are too many rows: the offsets have 32 bits.
@@ -118,7 +125,10 @@ impl ArrowLevel {
     /// Removes all rows that aren't complete.
     pub(super) fn split_off(&mut self) -> Remainder {
         let (complete, read) = (self.complete.rows, self.read);
-        let arrays = self.arrays.iter_mut().map(|array| array.split_off(complete, read)).collect();
+        let arrays = match complete {
+            0 => mem::replace(&mut self.arrays, no_rows(&self.columns)),
+            _ => self.arrays.iter_mut().map(|array| array.split_off(complete, read)).collect(),
+        };
         let (_, ends) = split_ends(&mut self.ends, self.complete_lists);
         Remainder { arrays, ends }
     }
@@ -128,7 +138,7 @@ impl ArrowLevel {
         (self.arrays, self.ends) = (arrays, ends);
         self.read -= self.complete.rows;
         self.placed.rows -= self.complete.rows;
-        self.placed.bytes = self.placed.bytes.saturating_sub(self.complete.bytes);
+        self.placed.bits -= self.complete.bits;
         (self.complete, self.complete_lists) = (Extent::default(), 0);
     }
 
@@ -154,6 +164,11 @@ impl ArrowLevel {
     }
 }
 
+/// These columns without rows.
+fn no_rows(columns: &[Column]) -> Box<[ColumnArray]> {
+    columns.iter().map(|column| ColumnArray::new(column.kind)).collect()
+}
+
 impl RowWriter for ArrowLevel {
     #[inline]
     fn begin_row(&mut self, _out: &mut Vec<u8>) {
@@ -173,5 +188,31 @@ impl RowWriter for ArrowLevel {
     #[inline]
     fn end_row(&mut self, _out: &mut Vec<u8>) {
         self.read += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ColumnKind;
+
+    /// A row of 10 MB that waited for its parent was copied for each batch.
+    #[test]
+    fn a_row_that_waits_is_not_copied() {
+        let columns = [Column::new("title", ColumnKind::Text)];
+        let mut level = ArrowLevel::new("books", Some(0), &columns, usize::MAX);
+        level.begin_row(&mut Vec::new());
+        level.value(Value::Text("a long title"), &mut Vec::new());
+        level.end_row(&mut Vec::new());
+        let title = level.buffers().last().map(<[u8]>::as_ptr_range);
+        for _ in 0..3 {
+            assert!(level.end_list());
+            level.end_outermost_row();
+            let remainder = level.split_off();
+            assert_eq!(level.buffers().last(), Some(&[][..]), "the batch has no row");
+            level.begin_batch(remainder);
+            assert_eq!(level.buffers().last().map(<[u8]>::as_ptr_range), title);
+        }
+        assert_eq!((level.place(), level.complete()), (1 + 8 * (4 + 12), 0));
     }
 }

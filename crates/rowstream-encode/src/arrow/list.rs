@@ -83,6 +83,11 @@ impl ListArray {
         self.validity.len() + self.ends.len() + self.elements.bytes()
     }
 
+    /// See [`Array::bits`].
+    pub(super) fn bits(&self, rows: usize) -> usize {
+        rows + 8 * (self.ends.len() - size_of::<i32>()) + self.elements.bits(self.count)
+    }
+
     /// The buffers before those of the elements. The first is empty if no list is NULL.
     pub(super) fn buffers(&self) -> [&[u8]; 2] {
         let validity = if self.nulls == 0 { &[][..] } else { &self.validity };
@@ -111,7 +116,7 @@ impl ListArray {
     }
 
     fn push_elements(&mut self, text: &str, room: &mut usize) -> Result<(), &'static str> {
-        let most = self.elements.bytes().saturating_add(*room);
+        let most = self.elements.bits(self.count).saturating_add(room.saturating_mul(8));
         let text = text.trim_ascii().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
         let mut rest = text.ok_or(NO_LIST)?.trim_ascii();
         while !rest.is_empty() {
@@ -125,11 +130,11 @@ impl ListArray {
             }
             self.count += 1;
             rest = behind;
-            if self.elements.bytes() > most {
+            if self.elements.bits(self.count) > most {
                 return Err(TOO_LONG);
             }
         }
-        *room = most - self.elements.bytes();
+        *room = (most - self.elements.bits(self.count)) / 8;
         Ok(())
     }
 

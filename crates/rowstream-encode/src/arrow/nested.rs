@@ -10,7 +10,7 @@ use arrow_ipc::FieldNode;
 use arrow_schema::{Field, Schema};
 use flatbuffers::FlatBufferBuilder;
 
-use super::level::{ArrowLevel, Remainder};
+use super::level::{ArrowLevel, LIST_BITS, Remainder};
 use super::{BATCH, FIRST_BATCH, Misfit, message};
 use crate::Column;
 
@@ -30,15 +30,17 @@ pub struct NestedColumns<'a> {
 /// The calls are `start`, then for each row `(level place list* end_row?)`, then `finish`. `level`
 /// lends the columns that a row is added to, and `place` puts it in the open row of its parent. A list
 /// is the rows of a child, and `end_list`. `end_row` is only for the outermost statement. The next
-/// row of each statement may be added before it has a place. After adding and placing a row, check
-/// [`NestedArrowEncoder::misfit`]. Once it returns a value, nothing is written any more.
+/// row of each statement may be added before it has a place. After adding a row, check
+/// [`NestedArrowEncoder::misfit`]. Once there is a misfit, nothing is written any more, and `finish`
+/// returns it.
 pub struct NestedArrowEncoder {
     /// Each level follows its parent, and the first one is the outermost.
     levels: Box<[ArrowLevel]>,
     /// The size in bytes of a full batch.
     full: usize,
-    /// The most bytes of the lists in a row, and those of the open row.
+    /// The most bytes of the lists in a row.
     longest_lists: usize,
+    /// The size of the lists in the open row, in bits.
     open: usize,
     /// The level whose row exceeded the bound.
     too_long: Option<usize>,
@@ -128,25 +130,37 @@ impl NestedArrowEncoder {
     }
 
     /// Puts the row of statement `which` that was added last in its place: the open list.
-    pub fn place(&mut self, which: usize) {
-        let bytes = self.levels[which].place();
-        self.open = if which == 0 { 0 } else { self.open.saturating_add(bytes) };
-        if self.open > self.longest_lists {
-            self.too_long.get_or_insert(which);
-        }
+    ///
+    /// # Errors
+    /// The lists in the open row are too long.
+    pub fn place(&mut self, which: usize) -> Result<(), NestedMisfit> {
+        let bits = self.levels[which].place();
+        self.open = if which == 0 { 0 } else { self.open.saturating_add(bits) };
+        self.check_lists(which, true)
     }
 
     /// Ends the open list of statement `which`.
-    pub fn end_list(&mut self, which: usize) {
-        if !self.levels[which].end_list() {
+    ///
+    /// # Errors
+    /// The lists in the open row are too long.
+    pub fn end_list(&mut self, which: usize) -> Result<(), NestedMisfit> {
+        let has_offset = self.levels[which].end_list();
+        self.open = self.open.saturating_add(LIST_BITS);
+        self.check_lists(which, has_offset)
+    }
+
+    /// Checks the lists in the open row, after a row or an end was added to one of statement `which`.
+    fn check_lists(&mut self, which: usize, has_offset: bool) -> Result<(), NestedMisfit> {
+        if !has_offset || self.open > self.longest_lists.saturating_mul(8) {
             self.too_long.get_or_insert(which);
         }
+        self.misfit(which).map_or(Ok(()), Err)
     }
 
     /// Ends a row of the outermost statement.
     pub fn end_row(&mut self, out: &mut Vec<u8>) {
         self.levels.iter_mut().for_each(ArrowLevel::end_outermost_row);
-        if self.levels.iter().map(ArrowLevel::bytes).sum::<usize>() >= self.full {
+        if self.levels.iter().map(ArrowLevel::complete_bits).sum::<usize>() >= 8 * self.full {
             self.flush(out);
             self.full = (2 * self.full).min(BATCH);
         }
@@ -154,7 +168,7 @@ impl NestedArrowEncoder {
 
     /// Writes the complete rows as a batch.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
-        if !self.holds_rows() || self.has_misfit() {
+        if !self.holds_rows() || self.first_misfit().is_some() {
             return;
         }
         let remainders: Vec<Remainder> = self.levels.iter_mut().map(ArrowLevel::split_off).collect();
@@ -167,15 +181,19 @@ impl NestedArrowEncoder {
     }
 
     /// Writes the complete rows and the end.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// A row doesn't fit, so there's no end.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), NestedMisfit> {
         self.flush(out);
-        if !self.has_misfit() {
-            out.extend_from_slice(&message::END);
-        }
+        self.first_misfit().map_or(Ok(()), Err)?;
+        out.extend_from_slice(&message::END);
+        Ok(())
     }
 
-    fn has_misfit(&self) -> bool {
-        self.too_long.is_some() || self.levels.iter().any(|level| level.misfit.is_some())
+    /// The reason why a row of any statement doesn't fit.
+    fn first_misfit(&self) -> Option<NestedMisfit> {
+        (0..self.levels.len()).find_map(|which| self.misfit(which))
     }
 
     /// The fields of a level's rows.
