@@ -14,8 +14,8 @@ use super::key::KeyedRow;
 const KEPT: usize = 16 * 1024;
 
 /// The remedy for lists that are too long for Arrow.
-const TOO_LONG: &str =
-    "request `ndjson`, whose lists have no bound; or nest fewer rows, or raise `max_row_bytes` of the source";
+const TOO_LONG: &str = "request `ndjson` if the endpoint offers it, because its lists have no bound; or nest \
+     fewer rows, or raise `max_row_bytes` of the source";
 
 /// The encoder of a statement and those nested in it. Each is named by its level.
 pub(super) enum NestEncoder {

@@ -934,7 +934,10 @@ async fn lists_in_arrow_have_a_bound() {
     let message = "the lists in one row have more than 65536 bytes in Arrow, the last of them in `b`";
     assert_eq!((first.status.as_u16(), &problem["code"]), (500, &json!("row_too_large")), "{problem}");
     assert_eq!(problem["detail"], message);
-    assert!(problem["hint"].as_str().unwrap().starts_with("request `ndjson`"), "{problem}");
+    assert!(
+        problem["hint"].as_str().unwrap().starts_with("request `ndjson` if the endpoint offers it"),
+        "{problem}"
+    );
     let late = get(&server.url("/a.arrow?long=1900")).await;
     assert!(matches!(late.ended, Ended::Broken(_)), "{:?}", late.ended);
     let rows = arrow::rows(&late.body);
