@@ -113,8 +113,10 @@ pub(super) fn read(
 /// Refuses the keys of an endpoint that are only for statements. If the response isn't split into
 /// rows, also refuses those that are only for rows.
 pub(super) fn refuse_others(table: &mut Table<'_>, upstream: &Value<'_>) {
-    const OF_STATEMENTS: [&str; 10] =
-        ["result", "key", "filter", "sort", "select", "follow", "enrich", "parallel", "shards", "links"];
+    const OF_STATEMENTS: [&str; 11] = [
+        "result", "key", "filter", "sort", "select", "total", "follow", "enrich", "parallel", "shards",
+        "links",
+    ];
     const OF_ROWS: [&str; 6] = ["body", "formats", "csv", "values", "compression", "heartbeat"];
     table.refuse(
         "source",

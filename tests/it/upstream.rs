@@ -966,6 +966,11 @@ async fn faults_have_their_place() {
         ),
         (
             "url = 'http://127.0.0.1:9'",
+            "total = true\n[upstream]\nrequest = 'GET /'",
+            "`total` is for rows of a database",
+        ),
+        (
+            "url = 'http://127.0.0.1:9'",
             "source = 'up'\n[upstream]\nrequest = 'GET /'",
             "`source` belongs in `[upstream]`",
         ),
