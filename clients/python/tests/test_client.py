@@ -296,6 +296,28 @@ class Tokens(unittest.TestCase):
             self.assertIs(raised.exception, failure)
             self.assertEqual(token.call_count, 1)
 
+    def fails_second(self) -> Any:
+        """The request for the reason of a cut has no token."""
+        self.calls += 1
+        if self.calls == 2:
+            raise ZeroDivisionError("the login failed")
+        return f"t{self.calls}"
+
+    def test_a_cut_outlives_a_function_that_fails(self) -> None:
+        """The exception hid the cut, its number of rows, and its cursor."""
+        cut = sends(begun(rowstream_stream="0a1b"), rows(1), mark(1, "c1"))
+        with Peer(cut) as peer, self.assertRaises(rowstream.IncompleteStream) as raised:
+            self.reader.all(peer.url, token=self.fails_second, attempts=1)
+        self.assertEqual((raised.exception.rows, raised.exception.cursor), (1, "c1"))
+        self.assertEqual(self.tokens(peer), ["t1"])
+
+    def test_a_live_tail_outlives_a_function_that_fails(self) -> None:
+        columns = event_record(columns=COLUMNS)
+        tails = [sends(head("ids", rowstream_stream="0a1b"), columns, event(i)) for i in (1, 2)]
+        with Peer(*tails) as peer:
+            ids = self.reader.first(rowstream.follow, peer.url, 2, token=self.fails_second)
+        self.assertEqual((ids, self.tokens(peer)), ([1, 2], ["t1", "t3"]))
+
     def test_an_error_does_not_show_a_token(self) -> None:
         for wrong, kind in (("s3cret\n", ValueError), ("s3cr\xe9t", ValueError), (b"s3cret", TypeError)):
             with self.assertRaises(kind) as raised:
@@ -317,6 +339,10 @@ class AwaitedTokens(AsyncTokens):
     async def token(self) -> Any:
         await asyncio.sleep(0)
         return super().token()
+
+    async def fails_second(self) -> Any:
+        await asyncio.sleep(0)
+        return super().fails_second()
 
 
 CUT = sends(begun(), rows(1, 2, 3), mark(3, "c3"), rows(4))

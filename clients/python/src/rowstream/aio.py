@@ -104,7 +104,12 @@ class _Connection:
         """The server's reason for a cut, if it knows one."""
         if fault.code or not fault.retry or not reading.stream_id:
             return fault
-        url, headers = state_url(reading), await self._new_headers()
+        url = state_url(reading)
+        try:
+            headers = await self._new_headers()
+        except Exception:
+            # The reason is optional. The next request calls the function again.
+            return fault
         try:
             async with client.stream("GET", url, headers=headers, timeout=STATE_SECONDS) as response:
                 return reading.explain(response.status_code, await _document(response)) or fault
