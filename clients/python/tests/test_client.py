@@ -203,7 +203,7 @@ class Faults(unittest.TestCase):
     def test_headers_and_parameters_are_sent(self) -> None:
         for options, authorization in (
             ({"token": "secret"}, ["Bearer secret"]),
-            ({"token": "secret", "headers": {"AUTHORIZATION": "Basic eA=="}}, ["Basic eA=="]),
+            ({"headers": {"AUTHORIZATION": "Basic eA=="}}, ["Basic eA=="]),
             ({"headers": {"accept-encoding": "gzip"}}, []),
         ):
             with Peer(sends(problem(401, code="unauthorized", retry=False))) as peer:
@@ -219,10 +219,9 @@ class Faults(unittest.TestCase):
 
     def test_an_error_does_not_show_a_secret(self) -> None:
         for secret in ("s3cret\n", "s3cret ", "s3cr\xe9t", "s3\r\nx: cret"):
-            for options in ({"token": secret}, {"headers": {"x-key": secret}}):
-                with self.assertRaisesRegex(ValueError, "check for a line break") as raised:
-                    self.reader.all("http://127.0.0.1:1/", **options)
-                self.assertNotIn("s3", repr(raised.exception))
+            with self.assertRaisesRegex(ValueError, "check for a line break") as raised:
+                self.reader.all("http://127.0.0.1:1/", headers={"x-key": secret})
+            self.assertNotIn("s3", repr(raised.exception))
 
     def test_compression_is_refused(self) -> None:
         """A proxy or an attacker sends 10 MB as 10 kB, although the request forbids it."""
@@ -245,6 +244,8 @@ class Tokens(unittest.TestCase):
     """A token of 15 minutes ended an export of hours at its first cut."""
 
     reader = Reader()
+    #: The ends of iterators, which Python replaces if they leave a generator.
+    ends: tuple[type[Exception], ...] = (StopIteration,)
 
     def setUp(self) -> None:
         self.calls = 0
@@ -271,6 +272,19 @@ class Tokens(unittest.TestCase):
         with Peer(*tails) as peer:
             self.assertEqual(self.reader.first(rowstream.follow, peer.url, 3, token=self.token), [1, 2, 3])
         self.assertEqual(self.tokens(peer), ["t1", "t2", "t3"])
+
+    def test_a_renewal_is_not_an_attempt(self) -> None:
+        rest = sends(begun(), rows(1), record(end={"rows": 1}))
+        with mock.patch.object(_protocol, "FIRST_PAUSE", LONG), Peer(EXPIRED, rest) as peer:
+            self.assertEqual(self.reader.all(peer.url, token=self.token, attempts=1), [1])
+        self.assertEqual(self.tokens(peer), ["t1", "t2"])
+
+    def test_a_false_function_is_one(self) -> None:
+        token = mock.MagicMock(side_effect=self.token)
+        token.__bool__.return_value = False
+        with Peer(sends(begun(), record(end={"rows": 0}))) as peer:
+            self.reader.all(peer.url, token=token)
+        self.assertEqual(self.tokens(peer), ["t1"])
 
     def test_a_second_denial_is_an_error(self) -> None:
         for token, count in (("secret", 1), (self.token, 2)):
@@ -318,21 +332,38 @@ class Tokens(unittest.TestCase):
             ids = self.reader.first(rowstream.follow, peer.url, 2, token=self.fails_second)
         self.assertEqual((ids, self.tokens(peer)), ([1, 2], ["t1", "t3"]))
 
-    def test_an_error_does_not_show_a_token(self) -> None:
-        for wrong, kind in (("s3cret\n", ValueError), ("s3cr\xe9t", ValueError), (b"s3cret", TypeError)):
-            with self.assertRaises(kind) as raised:
-                self.reader.all("http://127.0.0.1:1/", token=lambda wrong=wrong: wrong)
-            self.assertNotIn("s3", repr(raised.exception))
+    def test_an_iterator_that_ends_is_a_clear_error(self) -> None:
+        for end in self.ends:
+            with self.assertRaisesRegex(RuntimeError, f"`token` raised {end.__name__}") as raised:
+                self.reader.all("http://127.0.0.1:1/", token=mock.Mock(side_effect=end))
+            self.assertIsInstance(raised.exception.__cause__, end)
 
-    def test_a_header_replaces_it(self) -> None:
-        with Peer(EXPIRED) as peer, self.assertRaises(rowstream.RowstreamError):
-            self.reader.all(peer.url, token=self.token, headers={"authorization": "Basic eA=="})
-        self.assertIn(b"Basic eA==", peer.heads[0])
+    def test_an_error_does_not_show_a_token(self) -> None:
+        wrongs = ("s3cret\n", "\ns3cret", " s3cret", "s3 cret", "s3cr\xe9t", "s3cret\0", "")
+        for wrong, kind in [
+            *((wrong, ValueError) for wrong in wrongs),
+            (b"s3cret", TypeError),
+            (5, TypeError),
+        ]:
+            for token in (wrong, lambda wrong=wrong: wrong):
+                with self.assertRaisesRegex(kind, "check the argument `token`") as raised:
+                    self.reader.all("http://127.0.0.1:1/", token=token)
+                self.assertNotIn("s3", repr(raised.exception))
+
+    def test_another_authorization_is_refused(self) -> None:
+        for token in ("secret", self.token):
+            with self.assertRaisesRegex(ValueError, "`Authorization` beside `token`"):
+                self.reader.all("http://127.0.0.1:1/", token=token, headers={"authorization": "Basic eA=="})
+        for user in ("user:s3cret@", "s3cret@", ":s3cret@"):
+            with self.assertRaisesRegex(ValueError, "has a user or a password") as raised:
+                self.reader.all(f"http://{user}127.0.0.1:1/")
+            self.assertNotIn("s3", repr(raised.exception))
         self.assertEqual(self.calls, 0)
 
 
 class AsyncTokens(Tokens):
     reader = AsyncReader()
+    ends = (StopIteration, StopAsyncIteration)
 
 
 class AwaitedTokens(AsyncTokens):

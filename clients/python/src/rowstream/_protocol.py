@@ -13,7 +13,8 @@ Invariants:
    back until their mark, if the response has marks, and as long as they aren't too many characters.
 2. Once rows without a cursor were handed over, no request is repeated before the next mark.
 3. After `attempts` requests in a row that brought nothing new, `retry` raises.
-4. A second 401 in a row isn't repeated, even if the token is a new one.
+4. A first 401 is repeated at once if the token is a new one. It isn't one of the attempts. A second 401 in
+   a row isn't repeated.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Reading:
     parameters: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, url: str, params: Mapping[str, Any] | None, attempts: int) -> None:
-        self._list = httpx.URL(url).copy_merge_params(params or {})
+        self._list = _without_user(url).copy_merge_params(params or {})
         self._attempts, self._limit = 0, attempts
         self._is_unsafe = False
         self.progress = Progress()
@@ -101,7 +102,7 @@ class Reading:
         self.root = "/"
         #: True if each request has a new token, so that a 401 may pass.
         self.renews_token = False
-        self._is_denied = False
+        self._is_denied, self._is_renewal = False, False
         self.is_complete = False
         self._failure: RowstreamError | None = None
 
@@ -128,7 +129,7 @@ class Reading:
             )
         is_first_denial = status == DENIED and not self._is_denied
         self._is_denied = status == DENIED
-        error.retry |= is_first_denial and self.renews_token
+        self._is_renewal = is_first_denial and self.renews_token
         raise error
 
     def begin(self, headers: Mapping[str, str]) -> None:
@@ -161,6 +162,10 @@ class Reading:
     def retry(self, error: RowstreamError) -> float:
         """The seconds to wait before the next request. Raises the error if there's no next one."""
         self.stream_id, self.silence = None, None
+        if self._is_renewal:
+            self._is_renewal = False
+            self.progress.resumptions += 1
+            return 0
         self._attempts += 1
         wanted = error.retry_after or 0
         if self._is_unsafe or not error.retry or wanted > MAX_RETRY_AFTER or self._attempts >= self._limit:
@@ -383,6 +388,16 @@ class EventReading(RowReading):
 
     def _end(self, end: Row) -> None:
         raise IncompleteStream("the server shut down", retry=True)
+
+
+def _without_user(url: str) -> httpx.URL:
+    """httpx would send a user of the URL instead of the token. No error shows a password."""
+    parsed = httpx.URL(url)
+    if parsed.userinfo:
+        raise ValueError(
+            "the URL has a user or a password: send them in the argument `headers`, as `Authorization`"
+        )
+    return parsed
 
 
 def _members(text: str | bytes) -> dict[str, Any]:

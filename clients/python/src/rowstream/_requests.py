@@ -28,20 +28,36 @@ _WRONG_REQUESTS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.To
 
 
 def headers_of(token: object, headers: Mapping[str, str] | None) -> httpx.Headers:
-    """The caller's `Authorization` replaces the token, which may be a function."""
+    """Those of each request. The token of a function isn't among them."""
     merged = httpx.Headers()
     for name, value in (headers or {}).items():
         merged[name] = _checked(name, value)
     merged["Accept-Encoding"] = "identity"
-    return merged if callable(token) or not token else with_token(merged, token)
+    if token is not None and "Authorization" in merged:
+        raise ValueError(
+            "the argument `headers` has an `Authorization` beside `token`: leave one of them out"
+        )
+    return merged if callable(token) or token is None else with_token(merged, token)
 
 
 def with_token(headers: httpx.Headers, token: object) -> httpx.Headers:
     if not isinstance(token, str):
         raise TypeError(f"a token is a text, and not {type(token).__name__}: check the argument `token`")
+    if not re.fullmatch("[!-~]+", token):
+        raise ValueError(
+            "a token is one word of visible ASCII characters, and isn't empty: check the argument `token`, "
+            "for example for a line break at its end"
+        )
     merged = headers.copy()
-    merged.setdefault("Authorization", _checked("Authorization", f"Bearer {token}"))
+    merged["Authorization"] = f"Bearer {token}"
     return merged
+
+
+def without_token(error: Exception) -> RuntimeError:
+    """Python would replace a `StopIteration` that leaves a generator by an error without its reason."""
+    return RuntimeError(
+        f"the function `token` raised {type(error).__name__}: let it return a token for each request"
+    )
 
 
 def _checked(name: str, value: str) -> str:

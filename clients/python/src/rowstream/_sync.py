@@ -31,6 +31,7 @@ from ._requests import (
     tls,
     used_up,
     with_token,
+    without_token,
 )
 from ._values import Row
 
@@ -53,12 +54,18 @@ class _Connection:
         timeout: float | None,
     ) -> None:
         self._client, self._headers = client, headers_of(token, headers)
-        self._new_token = None if isinstance(token, str) or "Authorization" in self._headers else token
+        self._new_token = token if callable(token) else None
         self._timeout = timeout_of(timeout)
 
     def _new_headers(self) -> httpx.Headers:
         """Those of the next request."""
-        return with_token(self._headers, self._new_token()) if self._new_token else self._headers
+        if self._new_token is None:
+            return self._headers
+        try:
+            token = self._new_token()
+        except StopIteration as error:
+            raise without_token(error) from error
+        return with_token(self._headers, token)
 
     def blocks(self, reading: Reading) -> Generator[Block]:
         """Closing this closes the connection, which cancels the statement."""

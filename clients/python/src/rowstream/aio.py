@@ -31,6 +31,7 @@ from ._requests import (
     tls,
     used_up,
     with_token,
+    without_token,
 )
 from ._values import Row
 
@@ -55,15 +56,18 @@ class _Connection:
         timeout: float | None,
     ) -> None:
         self._client, self._headers = client, headers_of(token, headers)
-        self._new_token = None if isinstance(token, str) or "Authorization" in self._headers else token
+        self._new_token = token if callable(token) else None
         self._timeout = timeout_of(timeout)
 
     async def _new_headers(self) -> httpx.Headers:
         """Those of the next request."""
-        if not self._new_token:
+        if self._new_token is None:
             return self._headers
-        token = self._new_token()
-        return with_token(self._headers, await token if isawaitable(token) else token)
+        try:
+            token = self._new_token()
+            return with_token(self._headers, await token if isawaitable(token) else token)
+        except (StopIteration, StopAsyncIteration) as error:
+            raise without_token(error) from error
 
     async def blocks(self, reading: Reading) -> AsyncGenerator[Block, None]:
         """Closing this closes the connection, which cancels the statement."""
