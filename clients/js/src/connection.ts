@@ -37,6 +37,7 @@ export class Connection {
 
   /** The result of a caller's function, whose error isn't a cut. */
   async call<T>(get: () => T | Promise<T>): Promise<T> {
+    this.#signal?.throwIfAborted();
     let thrown: { error: unknown } | undefined;
     const result = await this.#wait(
       (async () => get())().catch((error: unknown) => {

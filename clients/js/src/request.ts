@@ -6,7 +6,10 @@ import { RowstreamError } from "./errors.js";
 export interface RequestOptions {
   /** Parameters of the endpoint. They replace those in the URL; null and undefined are left out. */
   params?: Readonly<Record<string, string | number | bigint | boolean | null | undefined>>;
-  /** Sent as `Authorization: Bearer …`. A function is called before each request, and once more after a 401. */
+  /**
+   * Sent as `Authorization: Bearer …`, so `headers` can't have an `Authorization`, too. A function is called before
+   * each request, and once more after a 401.
+   */
   token?: string | (() => string | Promise<string>);
   headers?: HeadersInit;
   /** Cancels the request, and so the statement. */
@@ -29,6 +32,8 @@ export class Requests {
   readonly query: URLSearchParams;
   readonly #url: URL;
   readonly #headers: Headers;
+  /** The token of a function that hasn't returned yet. */
+  #renewal: Promise<string> | undefined;
 
   /** `control` has the parameters that we need. */
   constructor(
@@ -47,7 +52,10 @@ export class Requests {
       else this.query.set(name, String(value));
     }
     this.#headers = new Headers(options.headers);
-    if (typeof options.token === "string") this.#authorize(options.token);
+    const { token } = options;
+    if (token === undefined || token === null) return;
+    if (this.#headers.has("Authorization")) throw new TypeError("the option headers has an Authorization beside token; leave one of them out");
+    if (typeof token !== "function") this.#authorize(token);
   }
 
   /** A new connection. The caller closes it. */
@@ -97,14 +105,21 @@ export class Requests {
 
   async #fetch(connection: Connection, url: URL): Promise<Response> {
     const { token } = this.options;
-    if (typeof token === "function") this.#authorize(await connection.call(token));
+    if (typeof token === "function") this.#authorize(await connection.call(() => this.#renew(token)));
     return connection.open(this.options.fetch ?? fetch, url, this.#headers);
   }
 
-  #authorize(token: string): void {
+  /** A call that outlasts its request serves the next one. */
+  #renew(token: () => string | Promise<string>): Promise<string> {
+    return (this.#renewal ??= (async () => token())().finally(() => {
+      this.#renewal = undefined;
+    }));
+  }
+
+  #authorize(token: unknown): void {
     // The error of `Headers` would show it.
-    if (typeof token !== "string" || /[^ -~]/.test(token.trim())) {
-      throw new TypeError("the token isn't a text of visible ASCII characters: check the option token");
+    if (typeof token !== "string" || !/^[!-~]+$/.test(token)) {
+      throw new TypeError("the token isn't one word of visible ASCII characters: check the option token");
     }
     this.#headers.set("Authorization", `Bearer ${token}`);
   }

@@ -118,16 +118,52 @@ test("a token function's error is thrown, and no error shows a token", async (t)
   for (const token of [throws, async () => throws()]) {
     await assert.rejects(rows(server.url, { token }).collect(), (error) => error === failed);
   }
-  for (const wrong of ["s3cr\nt", "s3cr\u20act", undefined, 7]) {
-    const hidden = (error) => error instanceof TypeError && /option token/.test(error.message) && !error.stack.includes("s3cr");
-    await assert.rejects(rows(server.url, { token: async () => wrong }).collect(), hidden);
-    if (typeof wrong === "string") assert.throws(() => rows(server.url, { token: wrong }), hidden);
+  // `Headers` showed those with a control character at an end.
+  const wrongs = ["\ns3cret", "s3cret\n", " s3cret", "s3 cret", "s3cr\nt", "\0s3cret", "s3cret\x7f", "s3cr\u20act", "", 7, {}];
+  const hidden = (error) => error instanceof TypeError && /option token/.test(error.message) && !error.stack.includes("s3");
+  for (const wrong of wrongs) {
+    assert.throws(() => rows(server.url, { token: wrong }), hidden, JSON.stringify(wrong));
+    await assert.rejects(rows(server.url, { token: async () => wrong }).collect(), hidden, JSON.stringify(wrong));
   }
+  await assert.rejects(rows(server.url, { token: () => undefined }).collect(), hidden);
   const signal = AbortSignal.timeout(20);
   const wait = setTimeout(10_000, undefined, { signal }).catch(() => {});
   await assert.rejects(rows(server.url, { token: () => new Promise(() => {}), signal }).collect(), { name: "TimeoutError" });
   await wait;
   assert.equal(server.requests.length, 0);
+});
+
+test("an Authorization beside a token is refused", () => {
+  const headers = { authorization: "Basic s3cret" };
+  for (const token of ["s3cret", () => "s3cret"]) {
+    const hidden = (error) => error instanceof TypeError && /beside token/.test(error.message) && !error.message.includes("s3");
+    assert.throws(() => rows("http://localhost/orders", { token, headers }), hidden);
+  }
+});
+
+test("an aborted read doesn't call the token function", async () => {
+  let calls = 0;
+  const token = () => `token-${(calls += 1)}`;
+  const signal = AbortSignal.abort();
+  await assert.rejects(rows("http://localhost/orders", { token, signal }).collect(), { name: "AbortError" });
+  assert.equal(calls, 0);
+});
+
+test("a slow token function isn't called again while it runs", async () => {
+  const [calls, sent] = [[], []];
+  let give;
+  const token = () => {
+    calls.push("call");
+    return calls.length > 1 ? "second" : new Promise((resolve) => (give = resolve));
+  };
+  // Before each further attempt.
+  const rewind = () => calls.push("cut") === 4 && give("first");
+  const fetch = async (_, { headers }) => {
+    sent.push(headers.get("authorization"));
+    return new Response(lines(record(ID), end(0)), { headers: HEAD });
+  };
+  await rows("http://localhost/orders", { token, rewind, fetch, firstRowTimeout: 5 }).collect();
+  assert.deepEqual([calls, sent], [["call", "cut", "cut", "cut", "call"], ["Bearer second"]]);
 });
 
 test("a redirect isn't followed, and a password isn't shown", async (t) => {
