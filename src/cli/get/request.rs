@@ -104,14 +104,23 @@ impl EndpointUrl {
     }
 
     /// The path of the server's root, with a slash. `from_here` is the way to it, such as `../`,
-    /// because a proxy may serve it below a prefix. Earlier servers don't send it.
-    fn root(&self, from_here: Option<&str>) -> &str {
-        let Some(from_here) = from_here else { return "/" };
-        let mut folder = self.path.trim_end_matches(|c| c != '/');
-        for _ in from_here.matches("../") {
-            folder = folder.trim_end_matches('/').trim_end_matches(|c| c != '/');
+    /// because a proxy may serve it below a prefix. Earlier servers don't send it. Anything but `./`
+    /// and `../` could be another program's path.
+    fn root(&self, from_here: Option<&str>) -> String {
+        let is_up = |way: &str| !way.is_empty() && way.replace("../", "").is_empty();
+        let Some(way) = from_here.filter(|way| *way == "./" || is_up(way)) else { return "/".to_owned() };
+        let (folder, _) = self.path.rsplit_once('/').unwrap_or_default();
+        let mut root = Vec::new();
+        for segment in folder.split('/').skip(1).chain(way.split_terminator('/')) {
+            match segment {
+                "." => {}
+                ".." => {
+                    root.pop();
+                }
+                name => root.push(name),
+            }
         }
-        if folder.is_empty() { "/" } else { folder }
+        root.iter().fold("/".to_owned(), |path, name| path + name + "/")
     }
 
     /// True if it names a format that can contain records.
@@ -390,4 +399,51 @@ fn authorization(file: Option<&Path>) -> Result<Option<HeaderValue>, Failure> {
     })?;
     header.set_sensitive(true);
     Ok(Some(header))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root<'a>(path: &str, from_here: impl Into<Option<&'a str>>) -> String {
+        let url: EndpointUrl = format!("http://localhost{path}").parse().unwrap();
+        url.root(from_here.into())
+    }
+
+    #[test]
+    fn the_root_resolves_like_a_url() {
+        for (path, from_here, expected) in [
+            ("/api/orders.csv?n=1", "./", "/api/"),
+            ("/api/orders/7", "../", "/api/"),
+            ("/api//orders/7", "../../", "/api/"),
+            ("/api//orders", "./", "/api//"),
+            ("/api/./old/../orders/7", "../", "/api/"),
+            ("/orders", "../../", "/"),
+            ("", "./", "/"),
+        ] {
+            assert_eq!(root(path, from_here), expected, "{path} {from_here}");
+        }
+    }
+
+    /// The token goes there, and an empty value meant the folder of the endpoint.
+    #[test]
+    fn another_way_to_the_root_is_ignored() {
+        assert_eq!(root("/api/orders", None), "/");
+        for wrong in [
+            "",
+            "/",
+            "//evil/",
+            "http://x/",
+            "http://x/../",
+            ".",
+            "..",
+            ".../",
+            ".././",
+            "./../",
+            "../x/",
+            "../ ",
+        ] {
+            assert_eq!(root("/api/deep/orders", wrong), "/", "{wrong}");
+        }
+    }
 }
