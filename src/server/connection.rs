@@ -223,6 +223,10 @@ impl ConnectionService<'_> {
             let is_last = app.is_leaving() || is_reserved || ends.unread_body.load(Ordering::Relaxed);
             if is_last && !has_streams {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                // hyper adds `keep-alive` for a client of HTTP/1.0, unless the answer has its version.
+                if version == Version::HTTP_10 {
+                    *response.version_mut() = version;
+                }
             }
             if let Some(hsts) = hsts {
                 response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts);
