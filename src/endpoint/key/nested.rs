@@ -71,14 +71,20 @@ impl NestedStatement {
         // The second one is that of the parent.
         let collation = text.split('"').nth(3).map_or_else(|| "…".to_owned(), |name| format!("\"{name}\""));
         let pairs = own.nested.as_ref().map_or(&[][..], |nested| &nested.on);
-        let column = match pairs {
-            [(column, _)] => column,
-            _ => "column",
+        let hint = match pairs {
+            [(column, _)] => format!(
+                "give the column the collation that it has in `{parent}`: `{column} collate {collation} as {column}`"
+            ),
+            _ => {
+                let names: Vec<_> = pairs.iter().map(|(column, _)| format!("`{column}`")).collect();
+                let names = names.join(", ");
+                format!(
+                    "one of the columns {names} needs the collation that it has in `{parent}`: write `collate {collation}` after it, and `as` with its name"
+                )
+            }
         };
         let message = "it's nested by a column with another collation than its parent's, so the database can't compare them";
-        Some(Error::endpoint(message).sqlstate(COLLATION_MISMATCH).cause(text).hint(format!(
-            "give the column the collation that it has in `{parent}`: `{column} collate {collation} as {column}`"
-        )))
+        Some(Error::endpoint(message).sqlstate(COLLATION_MISMATCH).cause(text).hint(hint))
     }
 
     /// Explains why its rows can't be read for those of a page.
