@@ -10,7 +10,7 @@ use rowstream_encode::Format;
 use crate::route::parameter_name;
 
 /// The most parameters of a path. The router has one letter for each, and one more.
-const MOST: usize = 25;
+pub(crate) const MOST_PARAMS: usize = 25;
 
 pub(super) struct PathTemplate {
     /// The text: `/authors/{id}`.
@@ -73,7 +73,7 @@ fn check(path: &str) -> Result<Vec<String>, PathError> {
         }
     }
     check_reserved(inner)?;
-    if names.len() > MOST {
+    if names.len() > MOST_PARAMS {
         return error("has more than 25 parameters", "let some of them be in the query instead");
     }
     Ok(names)
@@ -144,11 +144,11 @@ mod tests {
     #[test]
     fn a_path_has_as_many_parameters_as_the_router_takes() {
         let path = |most: usize| (0..most).map(|number| format!("/{{p{number}}}")).collect::<String>();
-        assert_eq!(check(&path(MOST)).ok().map(|names| names.len()), Some(MOST));
-        let most = path(MOST);
+        assert_eq!(check(&path(MOST_PARAMS)).ok().map(|names| names.len()), Some(MOST_PARAMS));
+        let most = path(MOST_PARAMS);
         Router::new([Route { path: &most, suffixes: Suffixes::Formats }].into_iter()).unwrap();
         assert_eq!(
-            check(&path(MOST + 1)).err().map(|error| error.message),
+            check(&path(MOST_PARAMS + 1)).err().map(|error| error.message),
             Some("has more than 25 parameters")
         );
     }

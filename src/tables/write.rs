@@ -10,6 +10,7 @@ use rowstream_core::sql::is_name;
 use super::EndpointFile;
 use super::catalog::{Column, Table};
 use super::links::{Link, Links};
+use crate::endpoint::MOST_PARAMS;
 
 /// The number of columns in a summary. `check` and the first row show all.
 const SUMMARISED: usize = 12;
@@ -95,12 +96,12 @@ fn setting(links: &[String]) -> String {
 }
 
 /// The path of a row of `table` whose key is in these columns. `None` if braces can't contain one of
-/// their names.
+/// their names, or a path can't have so many parameters.
 pub(super) fn row_link(table: &Table, key: &[&str]) -> Option<String> {
     let is_plain = |name: &&str| !name.contains(['/', '{', '}']);
     let segments: Vec<_> = key.iter().map(|name| format!("{{{name}}}")).collect();
     let has_key = !key.is_empty() && key.iter().all(is_plain) && !table.key().into_iter().any(is_rewritten);
-    has_key.then(|| format!("/{}/{}", table.name, segments.join("/")))
+    (has_key && key.len() <= MOST_PARAMS).then(|| format!("/{}/{}", table.name, segments.join("/")))
 }
 
 /// True if the values of a column are written in another form than they're compared in: those of
@@ -155,7 +156,8 @@ fn summary(table: &Table) -> String {
 /// The end of a summary: the paths of the rows that a row refers to, with its columns in braces.
 fn see(table: &Table, links: &Links<'_>) -> String {
     let path = |link: &Link<'_>| {
-        let segments: Vec<_> = link.key()?.iter().map(|column| format!("{{{column}}}")).collect();
+        let key = link.key().filter(|key| key.len() <= MOST_PARAMS)?;
+        let segments: Vec<_> = key.iter().map(|column| format!("{{{column}}}")).collect();
         Some(format!("/{}/{}", link.parent.name, segments.join("/")))
     };
     let paths: Vec<_> = links.of(table).filter(|link| links.has(link.parent)).filter_map(path).collect();

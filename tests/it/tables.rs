@@ -39,11 +39,14 @@ async fn an_endpoint_that_cannot_be_built_is_left_out() {
     let wide = format!("create table wide ({columns} integer, primary key ({key}));");
     let file = sqlite(
         &folder.path().join("shop.db"),
-        &format!("{wide} create table good (id integer primary key);"),
+        &format!(
+            "{wide} create table good (id integer primary key);
+             create table child ({columns} integer, foreign key ({key}) references wide ({key}));"
+        ),
     );
     let started = Started::new(program(), &["serve", &file, "--port", "0"]);
     let server = started.said("is left out: the path").await.listening().await;
-    for path in ["/wide", "/good"] {
+    for path in ["/wide", "/good", "/child"] {
         assert_eq!(json_of(&server, path).await, json!([]), "{path}");
     }
     let values = ["1"; 26].join("/");
@@ -52,6 +55,11 @@ async fn an_endpoint_that_cannot_be_built_is_left_out() {
     let ran = rowstream(&["init", &file, "--all", "--dir", &into]).await;
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(ran.status.success() && said.contains("has more than 25 parameters"), "{said}");
+    // Nothing links to a row that has no endpoint.
+    for name in ["wide", "child"] {
+        let list = std::fs::read_to_string(folder.path().join(format!("shop/endpoints/{name}.sql"))).unwrap();
+        assert!(!list.contains("{c0}"), "{list}");
+    }
 }
 
 async fn started(url: &str) -> Listening {
