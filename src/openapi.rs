@@ -103,8 +103,10 @@ pub(crate) fn write<'a>(
     let mut names = BTreeSet::from(["Problem".to_owned()]);
     let operations: Vec<_> = endpoints
         .map(|(endpoint, columns)| {
-            let name = unused(&pascal(&endpoint.path), &mut names);
-            Operation { config, endpoint, columns, requested, name }
+            let mut operation = Operation { config, endpoint, columns, requested, name: String::new() };
+            let suffixes: Vec<_> = operation.schemas().map(|(name, _)| name).collect();
+            operation.name = unused(&pascal(&endpoint.path), &suffixes, &mut names);
+            operation
         })
         .collect();
     let info = json!({
@@ -154,6 +156,9 @@ fn write_object(out: &mut dyn Write, members: impl Iterator<Item = (String, Valu
     out.write_all(b"}")
 }
 
+/// The scheme of signed URLs, which only a GET can have.
+const SIGNED_URL: &str = "signedUrl";
+
 /// The ways to authenticate, by name.
 fn security_schemes(config: &Config) -> Map<String, Value> {
     let mut schemes = Map::new();
@@ -172,7 +177,7 @@ fn security_schemes(config: &Config) -> Map<String, Value> {
         let description = "A signature of the path and the other parameters, for clients that can't send \
             headers. `_sign=SECONDS` and a token return a signed URL.";
         schemes.insert(
-            "signedUrl".to_owned(),
+            SIGNED_URL.to_owned(),
             json!({"type": "apiKey", "in": "query", "name": "_signature", "description": description}),
         );
     }
@@ -181,11 +186,12 @@ fn security_schemes(config: &Config) -> Map<String, Value> {
 
 /// The schemes that give access to an endpoint. Any one of them is enough, and a public endpoint
 /// needs none.
-fn security(config: &Config, authorization: &Authorization) -> Value {
+fn security(config: &Config, authorization: &Authorization, is_of_method: impl Fn(&str) -> bool) -> Value {
     match authorization {
         Authorization::Public => json!([]),
         Authorization::Authenticated | Authorization::Tokens(_) => {
-            security_schemes(config).keys().map(|scheme| json!({scheme: []})).collect()
+            let schemes = security_schemes(config);
+            schemes.keys().filter(|scheme| is_of_method(scheme)).map(|scheme| json!({scheme: []})).collect()
         }
     }
 }
@@ -240,12 +246,15 @@ fn pascal(path: &str) -> String {
     if name.is_empty() { "Root".to_owned() } else { name }
 }
 
-/// Makes a name unique, if necessary with the smallest number. The names of its row and of its
-/// parameters must be unique too.
-fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
+/// Makes a name unique, if necessary with the smallest number. The names with these suffixes, which
+/// its schemas have, must be unique too.
+fn unused(name: &str, suffixes: &[String], names: &mut BTreeSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}{number}"));
     let mut all = std::iter::once(name.to_owned()).chain(numbered);
-    let of = |name: &str| [name.to_owned(), schema::row_name(name), request_body::parameters_name(name)];
+    let of = |name: &str| -> Vec<_> {
+        let suffixed = suffixes.iter().map(|suffix| format!("{name}{suffix}"));
+        std::iter::once(name.to_owned()).chain(suffixed).collect()
+    };
     let free = all.find(|name| of(name).iter().all(|name| !names.contains(name))).unwrap_or_default();
     names.extend(of(&free));
     free
@@ -267,8 +276,14 @@ mod tests {
             assert_eq!(pascal(path), expected, "{path}");
         }
         let mut names = BTreeSet::new();
-        let all = ["A", "A", "ARow", "Row", "A2", "AParameters"].map(|name| unused(name, &mut names));
-        assert_eq!(all, ["A", "A2", "ARow2", "Row", "A22", "AParameters2"]);
+        let suffixes = ["".to_owned(), schema::row_name("")];
+        let all = ["A", "A", "ARow", "Row", "A2", "AParameters", "A"];
+        let all = all.map(|name| unused(name, &suffixes, &mut names));
+        assert_eq!(all, ["A", "A2", "ARow2", "Row", "A22", "AParameters", "A3"]);
+        let with_body = [suffixes.as_slice(), &[request_body::parameters_name("")]].concat();
+        assert_eq!(unused("A", &with_body, &mut names), "A4");
+        let mut names = BTreeSet::from(["AParameters".to_owned()]);
+        assert_eq!(unused("A", &with_body, &mut names), "A2");
     }
 
     #[test]

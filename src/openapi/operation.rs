@@ -86,7 +86,7 @@ impl Operation<'_> {
         let mut operation = self.begin("get");
         operation["parameters"] = self.parameters(shared);
         operation["responses"] = self.responses(shared).into();
-        operation["security"] = security(self.config, &self.endpoint.authorization);
+        operation["security"] = security(self.config, &self.endpoint.authorization, |_| true);
         operation
     }
 
@@ -320,10 +320,21 @@ pub(super) fn parameter(param: &Param) -> Option<Value> {
     }
     match (param.kind, param.list) {
         // A text that contains JSON.
-        (ParamType::Json, false) => parameter["content"] = json!({"application/json": {"schema": {}}}),
+        (ParamType::Json, false) => {
+            parameter["content"] = json!({"application/json": {"schema": json_value(param)}});
+        }
         _ => parameter["schema"] = schema(param),
     }
     Some(parameter)
+}
+
+/// The schema of the JSON that a parameter is.
+pub(super) fn json_value(param: &Param) -> Value {
+    let default = param.default.as_ref().and_then(ParamValue::postgres_text);
+    match default.and_then(|text| serde_json::from_str::<Value>(&text).ok()) {
+        Some(default) => json!({ "default": default }),
+        None => json!({}),
+    }
 }
 
 /// The schema of a parameter.
@@ -418,6 +429,8 @@ fn refined() -> impl Iterator<Item = (String, Value)> {
             json!({"name": name, "in": "query", "required": false, "description": description});
         if *kind == "object" {
             (parameter["style"], parameter["explode"]) = ("form".into(), true.into());
+            // The name isn't in the URL. No endpoint can have a parameter of this name.
+            parameter["name"] = format!("_{name}").into();
         }
         parameter["schema"] = refined_schema(kind);
         ((*name).to_owned(), parameter)
@@ -437,6 +450,9 @@ pub(super) fn refined_schema(kind: &str) -> Value {
 /// exclude those beyond 16 bits, because not all pattern dialects can express them.
 const FILE_NAME: &str = r"^[^/\\\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]+$";
 
+/// The pattern of `_csv_null`, as [`CsvChoice::null`](rowstream_encode::CsvChoice::null) reads it.
+const CSV_NULL: &str = r"^[A-Za-z0-9\\_.<>/]{0,16}$";
+
 fn names<C: Choice>() -> Vec<&'static str> {
     C::ALL.iter().map(|choice| choice.name()).collect()
 }
@@ -451,8 +467,10 @@ fn controls(chosen: ChosenOptions) -> impl Iterator<Item = (String, Value)> {
         if !values.is_empty() {
             schema["enum"] = values.into();
         }
-        if *name == "download" {
-            schema["pattern"] = FILE_NAME.into();
+        match *name {
+            "download" => schema["pattern"] = FILE_NAME.into(),
+            "csv_null" => schema["pattern"] = CSV_NULL.into(),
+            _ => {}
         }
         let parameter = json!({
             "name": format!("_{name}"), "in": "query", "required": chosen.is_some(),

@@ -6,9 +6,9 @@
 use rowstream_core::params::{Param, ParamPlace, ParamType};
 use serde_json::{Map, Value, json};
 
-use super::operation::{Operation, REFINED, SharedComponents, parameter, refined_schema, schema};
+use super::operation::{Operation, REFINED, SharedComponents, json_value, parameter, refined_schema, schema};
 use super::schema::reference;
-use super::security;
+use super::{SIGNED_URL, security};
 use crate::route;
 
 /// The codes of wrong bodies.
@@ -29,7 +29,8 @@ impl Operation<'_> {
         operation["parameters"] = elsewhere.chain(self.shared_parameters(shared)).collect();
         operation["requestBody"] = body;
         operation["responses"] = self.responses_of_post(shared).into();
-        operation["security"] = security(self.config, &self.endpoint.authorization);
+        let is_of_post = |scheme: &str| scheme != SIGNED_URL;
+        operation["security"] = security(self.config, &self.endpoint.authorization, is_of_post);
         Some(operation)
     }
 
@@ -45,7 +46,7 @@ impl Operation<'_> {
         let mut others = Value::from(false);
         for name in self.refined() {
             match REFINED.iter().find(|(known, ..)| *known == name) {
-                Some((_, _, "object")) => others = json!({"type": "string"}),
+                Some((_, _, "object")) => others = conditions(),
                 Some((_, _, kind)) => {
                     properties.insert(name.to_owned(), refined_schema(kind));
                 }
@@ -75,7 +76,7 @@ impl Operation<'_> {
     }
 
     fn responses_of_post(&self, shared: &mut SharedComponents) -> Map<String, Value> {
-        let mut responses = self.other_responses(shared, |_| true);
+        let mut responses = self.other_responses(shared, |code| code != "invalid_signature");
         let of_get = format!("#/paths/{}/get/responses/200", pointer(&route::encoded(&self.endpoint.path)));
         responses.insert("200".to_owned(), json!({"$ref": of_get}));
         responses
@@ -87,12 +88,27 @@ fn is_in_body(param: &Param) -> bool {
     param.place == ParamPlace::Query
 }
 
+/// The conditions on one column.
+fn conditions() -> Value {
+    let text = json!({"type": "string"});
+    json!({"anyOf": [text, {"type": "array", "items": text, "minItems": 1}]})
+}
+
 /// A parameter as a member of a JSON object.
 fn member(param: &Param) -> Value {
     let mut member = match (param.kind, param.list) {
-        (ParamType::Json, false) => json!({}),
+        (ParamType::Json, false) => json_value(param),
+        (ParamType::Json, true) => {
+            let mut list = schema(param);
+            list["items"] = json!({});
+            list
+        }
         _ => schema(param),
     };
+    // `null` is the same as no member.
+    if param.kind == ParamType::Json && !param.list && param.default.is_none() {
+        member["not"] = json!({"type": "null"});
+    }
     if let Some(summary) = &param.summary {
         member["description"] = summary.as_str().into();
     }

@@ -346,8 +346,9 @@ const ASKED: &str = "/*\nkey = [\"n\"]\nfilter = true\nsort = true\n[params]\n\
     w = { type = \"text\", optional = true, enum = [\"a\", \"b\"] }\n\
     h = { type = \"date\", optional = true, header = \"X-Day\" }\n*/\n\
     select value as n from json_each('[1,2,3]') where :l <> '' and :w is null and :h is null order by n";
-const OF_ID: &str = "/*\n[params]\nid = \"integer\"\nj = \"json\"\nn = { type = \"integer\", max = 5 }\n*/\n\
-    select :id as id, :j as j, :n as n";
+const OF_ID: &str = "/*\n[params]\nid = \"integer\"\nj = \"json\"\n\
+    d = { type = \"json\", default = '{\"a\": [1]}' }\njs = { type = \"json[]\", optional = true }\nn = { type = \"integer\", max = 5 }\n*/\n\
+    select :id as id, :j as j, :n as n where :d <> '' and :js is null";
 
 async fn asked() -> Server {
     Server::start(&[
@@ -385,14 +386,21 @@ async fn python_reads_documents_of_request_bodies() {
     numbers["description"] = json!("numbers");
     assert_eq!(schema["properties"]["l"], numbers);
     assert_eq!(schema["properties"]["limit"], json!({"type": "integer", "format": "int64", "minimum": 0}));
-    assert_eq!(schema["additionalProperties"], json!({"type": "string"}), "conditions on columns");
+    let texts = json!({"type": "array", "items": {"type": "string"}, "minItems": 1});
+    assert_eq!(schema["additionalProperties"], json!({"anyOf": [{"type": "string"}, texts]}), "conditions");
     // The header isn't in the body, and a text with JSON is no member of a form.
     assert!(schema["properties"].get("h").is_none(), "{schema}");
     assert_eq!(asked["parameters"][0]["name"], "X-Day");
     assert!(of_id["requestBody"]["content"].get("application/x-www-form-urlencoded").is_none(), "{of_id}");
     let schema = at(document, &of_id["requestBody"]["content"]["application/json"]["schema"]);
     assert_eq!((&schema["required"], &of_id["requestBody"]["required"]), (&json!(["j", "n"]), &json!(true)));
-    assert_eq!((&schema["properties"]["j"], &schema["additionalProperties"]), (&json!({}), &json!(false)));
+    assert_eq!(schema["properties"]["j"], json!({"not": {"type": "null"}}));
+    assert_eq!(schema["properties"]["d"], json!({"default": {"a": [1]}}));
+    assert_eq!(schema["properties"]["js"], json!({"type": "array", "items": {}}));
+    assert_eq!(schema["additionalProperties"], json!(false));
+    let null = &document["components"]["parameters"]["csv_null"]["schema"];
+    assert_eq!(null["pattern"], r"^[A-Za-z0-9\\_.<>/]{0,16}$");
+    assert_eq!(document["components"]["parameters"]["filters"]["name"], "_filters");
     assert_eq!(of_id["parameters"][0]["name"], "id");
     for (path, post) in [("/asked", asked), ("/a%20b/{id}", of_id)] {
         let get = &paths[path]["get"]["responses"];
