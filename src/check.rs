@@ -409,17 +409,23 @@ async fn check_refined(
     let (Some(settings), [Some(columns)]) = (endpoint.refine_settings(), results) else { return Ok(None) };
     let Some(columns) = columns.own() else { return Ok(None) };
     let refusal = |error: &Error| refusal_at(endpoint, &endpoint.statements()[0], settings.offset, error);
-    let refined = settings
-        .check(columns)
-        .and_then(|example| settings.refine(endpoint, columns, &example))
-        .and_then(|refined| refined.build(endpoint, columns));
-    let refined = match refined {
-        Ok(refined) => refined,
+    let examples = match settings.check(columns) {
+        Ok(examples) => examples,
         Err(error) => return Ok(Some(refusal(&error))),
     };
-    let mut session = session(source, snapshot(endpoint)).await?;
-    let asked = of_endpoint(ask(&mut session, &refined.statements()[0].query, source).await)?;
-    Ok(asked.err().map(|error| refusal(&settings.explain(error))))
+    for example in &examples {
+        let refined = settings.refine(endpoint, columns, example);
+        let refined = match refined.and_then(|refined| refined.build(endpoint, columns)) {
+            Ok(refined) => refined,
+            Err(error) => return Ok(Some(refusal(&error))),
+        };
+        let mut session = session(source, snapshot(endpoint)).await?;
+        let asked = of_endpoint(ask(&mut session, &refined.statements()[0].query, source).await)?;
+        if let Err(error) = asked {
+            return Ok(Some(refusal(&settings.explain(example, error))));
+        }
+    }
+    Ok(None)
 }
 
 /// Checks that links name columns of the rows.

@@ -315,8 +315,10 @@ impl App {
         };
         answer.map_err(|error| {
             let error = error.of_request(given);
-            let is_refined = request.extensions().get::<Arc<Refined>>().is_some();
-            let error = if is_refined { refine::explain(error) } else { error };
+            let error = match request.extensions().get::<Arc<Refined>>() {
+                Some(refined) => refined.explain(error),
+                None => error,
+            };
             let error = if acts { tracker.credentials.refused_as_role(error) } else { error };
             explain_suffix(error, &self.config.endpoints[found.endpoint], &found)
         })

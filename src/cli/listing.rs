@@ -5,7 +5,7 @@ use rowstream_core::diagnostic::is_invisible;
 use rowstream_core::params::{Param, ParamValue};
 
 use crate::config::Config;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, RefineSettings};
 use crate::route;
 
 /// A longer list would push the important lines off the screen. `/` has all endpoints.
@@ -32,11 +32,17 @@ pub(super) fn lines(config: &Config, url: &str) -> Vec<String> {
 }
 
 fn columns(endpoint: &Endpoint, url: &str) -> [String; 3] {
-    // `filters` means everything that requests may ask of the rows.
-    let refined = endpoint.refine_settings().map(|_| "filters?".to_owned());
+    let refined = endpoint.refine_settings().map(refined).unwrap_or_default();
     let params: Vec<_> = endpoint.params.iter().map(param).chain(refined).collect();
     let summary = endpoint.summary.as_deref().unwrap_or_default();
     [format!("GET {url}{}", route::encoded(&endpoint.path)), params.join(", "), plain(summary)]
+}
+
+/// What requests may ask of the rows. With `filters`, which means all of it, the list would be long.
+fn refined(settings: &RefineSettings) -> Vec<String> {
+    let words = settings.words();
+    let words = if words.contains(&"filters") { vec!["filters"] } else { words };
+    words.into_iter().map(|word| format!("{word}?")).collect()
 }
 
 /// `id: integer`, `limit?: integer` if it's optional, or `n: integer = 10` with a default.

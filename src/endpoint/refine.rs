@@ -34,6 +34,7 @@ use rowstream_core::sql::{Limit, Operator, Outline, sort_place};
 use rowstream_encode::{Column, ColumnKind};
 
 use self::conditions::Conditions;
+pub(crate) use self::placed::refuses_order;
 use super::key::{KeySettings, Selection, order_by, unordered};
 use super::{
     Cardinality, Endpoint, KeyColumn, KeyNulls, OneRow, Piece, RequestedTotal, RowKey, Statement,
@@ -223,7 +224,7 @@ impl RefineValues<'_> {
             return None;
         }
         let has_limit = match place {
-            Some(_) => Outline::new(sql, dialect).is_none_or(|outline| outline.has_outside(&AT_END)),
+            Some(ref place) => placed::has_end(&sql[place.end..], dialect),
             None => Limit::find(sql, dialect).is_some(),
         };
         let (secret, offset) = (Arc::from(secret), first.offset());
@@ -329,11 +330,11 @@ fn all_or_none<T>(value: &Value<'_>) -> Option<Allowed<T>> {
 type WrongPair = (String, String);
 
 impl RefineSettings {
-    /// Checks the columns that the file names. Returns an example of what requests may ask.
+    /// Checks the columns that the file names. Returns examples of what requests may ask.
     ///
     /// # Errors
     /// One isn't a column of the result, or two columns of it share a name.
-    pub(crate) fn check(&self, columns: &[Column]) -> Result<Refinement, Error> {
+    pub(crate) fn check(&self, columns: &[Column]) -> Result<Vec<Refinement>, Error> {
         let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
         if let Some(name) = self.repeated(&names) {
             let message =
@@ -358,8 +359,13 @@ impl RefineSettings {
             column: (*name).to_owned(),
             comparison: Comparison::Is(Truth::NotNull),
         });
-        let order = if self.place.is_some() { self.placed_example(columns) } else { Vec::new() };
-        Ok(Refinement { conditions: condition.into_iter().collect(), order, ..Refinement::default() })
+        match self.place {
+            Some(_) => Ok(self.placed_examples(columns)),
+            None => {
+                let conditions = condition.into_iter().collect();
+                Ok(vec![Refinement { conditions, ..Refinement::default() }])
+            }
+        }
     }
 
     /// A name that is the same as an earlier one for the database.
@@ -402,6 +408,11 @@ impl RefineSettings {
         if self.total == AllowedTotals::Exact && self.dialect.estimate.is_some() {
             self.total = AllowedTotals::Planned;
         }
+    }
+
+    /// True if a request's order is in that of the statement.
+    pub(crate) fn sorts_in_place(&self) -> bool {
+        self.place.is_some()
     }
 
     /// True if requests may choose columns.

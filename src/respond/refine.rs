@@ -10,14 +10,14 @@ use rowstream_core::diagnostic::did_you_mean;
 use rowstream_core::error::{INVALID_DATA, bounds};
 use rowstream_core::filter::{self, Refinement, TotalKind};
 use rowstream_core::lock::Mutex;
-use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamValue};
+use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamValue, TakenPairs};
 use rowstream_database::statements::Statements;
 use rowstream_encode::{Column, Format};
 
 use super::app::{App, ResultColumns};
 use super::request_body::has_body;
 use crate::check::{self, Columns};
-use crate::endpoint::{Endpoint, FEED, NO_OPERATOR, RefineSettings};
+use crate::endpoint::{Endpoint, FEED, NO_OPERATOR, RefineSettings, refuses_order};
 use crate::html::{self, RowLimit};
 use crate::negotiate;
 use crate::route::{Match, Suffix};
@@ -70,6 +70,8 @@ pub(super) struct Refined {
     /// True if it can't be followed, because its rows have another order or another beginning, or
     /// are counted, or it's only one.
     pub(super) is_fixed: bool,
+    /// True if its order is in that of the statement, which may not suit it.
+    is_sorted_in_place: bool,
     /// Set if the rows are counted.
     pub(super) total: Option<Box<Total>>,
     /// The most rows of a page for browsers.
@@ -225,17 +227,18 @@ impl App {
         });
         let only_row = wants_only_row(endpoint, &found.suffix, request, body.as_deref());
         let is_page = !only_row && wants_page(endpoint, &found.suffix, request);
-        let (mut asked, query) = split(&endpoint.params, query.unwrap_or_default(), body)?;
+        let Split { mut asked, nulls, rest: query } =
+            split(&endpoint.params, query.unwrap_or_default(), body)?;
         let preferred = preferred.filter(|_| !asked.iter().any(|(name, _)| name == filter::COUNT));
         if let Some(kind) = preferred {
             asked.push((filter::COUNT.to_owned(), kind.name().to_owned()));
         }
-        if asked.is_empty() && !only_row && !is_page {
+        if asked.is_empty() && nulls.is_empty() && !only_row && !is_page {
             return Ok(None);
         }
         let results = self.results_of(index).await?;
         let columns = results.first().and_then(Option::as_ref).and_then(Columns::own).unwrap_or_default();
-        check_names(&asked, (endpoint, settings), columns)?;
+        check_names(&asked, &nulls, (endpoint, settings), columns)?;
         let row_limit = if is_page { limit_page(&mut asked, settings) } else { RowLimit::Own };
         let pairs = asked.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let asked = filter::read(pairs).map_err(Error::invalid_parameters)?;
@@ -265,6 +268,7 @@ impl App {
             values: refined.values,
             query,
             is_fixed,
+            is_sorted_in_place: !order.is_empty() && settings.sorts_in_place(),
             total: total.map(|_| Box::new(Total { page, has_own_limit, preferred })),
             limit: row_limit,
         }))
@@ -284,7 +288,7 @@ impl App {
     /// were written for other types, and the next attempt may succeed.
     pub(super) async fn unless_altered(&self, index: usize, error: Error) -> Error {
         match is_about_columns(&error) && self.reread_columns(index).await {
-            true => altered(error),
+            true => altered(&error),
             false => error,
         }
     }
@@ -352,7 +356,7 @@ fn is_about_columns(error: &Error) -> bool {
 }
 
 /// The error of a request whose filters were written for other columns.
-fn altered(error: Error) -> Error {
+fn altered(error: &Error) -> Error {
     Error::new(
         "statement_changed",
         StatusCode::SERVICE_UNAVAILABLE,
@@ -365,15 +369,29 @@ fn altered(error: Error) -> Error {
 /// The SQLSTATE of an operator that could be one of several types.
 const AMBIGUOUS_OPERATOR: &str = "42725";
 
-/// The error of a request that asked for something that the database can't do with a column.
-pub(super) fn explain(error: Error) -> Error {
-    if !matches!(error.sqlstate_text(), Some(NO_OPERATOR | AMBIGUOUS_OPERATOR)) {
-        return error;
+impl Refined {
+    /// The error of a request that asked for something that the database can't do with a column.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        let is_of_column = matches!(error.sqlstate_text(), Some(NO_OPERATOR | AMBIGUOUS_OPERATOR));
+        let is_of_place = self.is_sorted_in_place && refuses_order(&error);
+        if !(is_of_column || is_of_place) {
+            return error;
+        }
+        let why = "the database can't compare or sort one of the columns in this way";
+        Error::new("invalid_parameter", StatusCode::BAD_REQUEST, why)
+            .hint("use another operator, or leave the column out of the conditions and of `order`")
+            .database(error.to_string())
     }
-    let why = "the database can't compare or sort one of the columns in this way";
-    Error::new("invalid_parameter", StatusCode::BAD_REQUEST, why)
-        .hint("use another operator, or leave the column out of the conditions and of `order`")
-        .database(error.to_string())
+}
+
+/// A query and a body, split by [`split`].
+struct Split {
+    /// The pairs that ask something of the rows.
+    asked: Vec<Pair>,
+    /// The names of conditions that are `null`. `null` isn't a condition.
+    nulls: Vec<String>,
+    /// The rest of the query.
+    rest: String,
 }
 
 /// Separates the pairs that ask something of the rows from the rest of the query, and removes them
@@ -382,38 +400,56 @@ pub(super) fn explain(error: Error) -> Error {
 /// # Errors
 /// 400: a value can't be decoded, a name is both in the query and in the body, or there are too many
 /// pairs.
-fn split(params: &[Param], query: &str, body: Option<&mut BodyParams>) -> Result<(Vec<Pair>, String), Error> {
+fn split(params: &[Param], query: &str, body: Option<&mut BodyParams>) -> Result<Split, Error> {
     let is_param = |name: &str| {
         params.iter().any(|param| param.name == name && !matches!(param.place, ParamPlace::Claim))
     };
     let is_asked =
         |name: &str| name == filter::COUNT || !name.starts_with('_') && name != FEED && !is_param(name);
     let (mut asked, rest) = params::take_pairs(query, is_asked)?;
-    if let Some(body) = body {
-        let in_body = body.take(is_asked)?;
-        if let Some((name, _)) = in_body.iter().find(|(name, _)| asked.iter().any(|(own, _)| own == name)) {
-            return Err(Error::invalid_parameters(vec![(name.clone(), params::IN_BOTH.to_owned())]));
-        }
-        asked.extend(in_body);
+    let Some(body) = body else { return Ok(Split { asked, nulls: Vec::new(), rest }) };
+    let TakenPairs { pairs, mut nulls } = body.take(is_asked)?;
+    let wrong = |name: &str, why: &str| Error::invalid_parameters(vec![(name.to_owned(), why.to_owned())]);
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| asked.iter().any(|(own, _)| own == name)) {
+        return Err(wrong(name, params::IN_BOTH));
     }
-    Ok((asked, rest))
+    let is_double = |(index, name): &(usize, &String)| {
+        nulls[..*index].contains(name) || pairs.iter().any(|(own, _)| own == *name)
+    };
+    if let Some((_, name)) = nulls.iter().enumerate().find(is_double) {
+        return Err(wrong(name, params::MORE_THAN_ONCE));
+    }
+    // `null` is the same as no member, except for a condition: leaving it out would return more rows.
+    nulls.retain(|name| !is_no_condition(name) || BRANCHES.contains(&name.as_str()));
+    asked.extend(pairs);
+    Ok(Split { asked, nulls, rest })
 }
 
-/// Checks that each pair has the name of a column, or of something else that can be asked.
+/// Names with conditions of their own.
+const BRANCHES: [&str; 4] = ["and", "or", "not.and", "not.or"];
+
+/// True for a name that asks something else of the rows than a condition on a column.
+fn is_no_condition(name: &str) -> bool {
+    name == filter::COUNT || filter::is_reserved(name)
+}
+
+/// Checks that each pair has the name of a column, or of something else that can be asked. Conditions
+/// can't be null.
 fn check_names(
     asked: &[Pair],
+    nulls: &[String],
     (endpoint, settings): (&Endpoint, &RefineSettings),
     columns: &[Column],
 ) -> Result<(), Error> {
-    let is_known = |name: &str| {
-        name == filter::COUNT || filter::is_reserved(name) || columns.iter().any(|column| column.name == name)
+    let is_column = |name: &str| columns.iter().any(|column| column.name == name);
+    let names = asked.iter().map(|(name, _)| name).filter(|name| !is_no_condition(name) && !is_column(name));
+    let names = names.chain(nulls);
+    let why = |name: &str| match is_column(name) {
+        true => params::NULL_CONDITION.to_owned(),
+        false if is_no_condition(name) => params::NULL_CONDITION.to_owned(),
+        false => unknown(name, (endpoint, settings), columns),
     };
-    let wrong: Vec<_> = asked
-        .iter()
-        .filter(|(name, _)| !is_known(name))
-        .take(bounds::PARAMETERS)
-        .map(|(name, _)| (name.clone(), unknown(name, (endpoint, settings), columns)))
-        .collect();
+    let wrong: Vec<_> = names.take(bounds::PARAMETERS).map(|name| (name.clone(), why(name))).collect();
     if wrong.is_empty() { Ok(()) } else { Err(Error::invalid_parameters(wrong)) }
 }
 

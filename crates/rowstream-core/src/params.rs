@@ -12,10 +12,12 @@ mod follow;
 mod parse;
 mod shard;
 
-pub use bind::{BAD_ENCODING, ChosenOptions, IN_BOTH, RequestValues};
+pub use bind::{BAD_ENCODING, ChosenOptions, IN_BOTH, MORE_THAN_ONCE, RequestValues};
 pub use bind::{Claims, bind_with, claim, claim_at};
 pub use bind::{bind, check_pairs, query_decode};
-pub use body::{BodyParams, BodyType, Pair, has_name, memory_of_values, take_pairs};
+pub use body::{
+    BodyParams, BodyType, NULL_CONDITION, Pair, TakenPairs, has_name, memory_of_values, take_pairs,
+};
 pub use follow::{CouchFeed, FollowMode};
 pub use parse::percent_decode;
 pub use shard::{RequestedShard, Shard};

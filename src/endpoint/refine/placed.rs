@@ -12,8 +12,12 @@
 use std::ops::Range;
 
 use rowstream_core::Error;
-use rowstream_core::diagnostic::File;
+use rowstream_core::diagnostic::reader::Value;
+use rowstream_core::diagnostic::{File, shown};
+use rowstream_core::error::STATEMENT_FAILED;
 use rowstream_core::filter::{OrderTerm, Refinement};
+use rowstream_core::sql::Outline;
+use rowstream_core::sql::dialect::Dialect;
 use rowstream_encode::Column;
 
 use super::{
@@ -24,10 +28,46 @@ use crate::database;
 use crate::endpoint::key::direction;
 use crate::endpoint::{Endpoint, KeyColumn, KeyNulls};
 
+/// The words that begin the part of a statement after its order.
+const BEHIND_ORDER: [&str; 7] = ["limit", "offset", "fetch", "for", "lock", "procedure", "into"];
+
+/// True if a part of the statement follows its order, so that nothing can be added there.
+pub(super) fn has_end(order: &str, dialect: &'static Dialect) -> bool {
+    Outline::new(order, dialect).is_none_or(|outline| outline.has_clause(&BEHIND_ORDER))
+}
+
+/// True for a setting that allows nothing.
+fn is_off(value: &Value<'_>) -> bool {
+    match value.is_list() {
+        true => value.list().is_some_and(|items| items.is_empty()),
+        false => value.is_boolean() && value.boolean() == Some(false),
+    }
+}
+
+/// True if the database doesn't know a column by its name, or knows several.
+fn refuses_name(error: &Error) -> bool {
+    const STATES: [&str; 3] = ["42702", "42703", "42S22"];
+    // SQLite, MariaDB and DuckDB have no state of their own for some of these.
+    const TEXTS: [&str; 4] =
+        ["ambiguous", "no such column", "referenced column", "does not match any column in the result set"];
+    let text = error.to_string().to_lowercase();
+    error.sqlstate_text().is_some_and(|state| STATES.contains(&state))
+        || TEXTS.iter().any(|part| text.contains(part))
+}
+
+/// True if the database refuses the order of a request, although the statement itself may be right:
+/// a name, or an expression that `distinct` and `union` don't allow there.
+pub(crate) fn refuses_order(error: &Error) -> bool {
+    const STATES: [&str; 2] = ["42P10", "0A000"];
+    error.code() == STATEMENT_FAILED
+        && (refuses_name(error) || error.sqlstate_text().is_some_and(|state| STATES.contains(&state)))
+}
+
 impl RefineValues<'_> {
     /// Checks that the settings of an endpoint suit the `/*sort*/` at this offset of its file.
     pub(in crate::endpoint) fn check_place(&self, file: File<'_>, at: usize, has_key: bool) {
-        if self.sort.is_none() {
+        let is_set = |value: &Option<Value<'_>>| value.as_ref().is_some_and(|value| !is_off(value));
+        if !is_set(&self.sort) {
             let hint = "name the columns that requests may sort by, `sort = [\"created\", \"-id\"]`, or remove the comment";
             let message = "`/*sort*/` is the place of a request's order, but this endpoint has no `sort`";
             file.error(at, message, Some(hint.to_owned()));
@@ -36,7 +76,7 @@ impl RefineValues<'_> {
             let hint = "remove the comment: with a `key`, a request's order precedes the key, and the statement's limit follows it";
             file.error(at, "`/*sort*/` can't be combined with a `key`", Some(hint.to_owned()));
         }
-        if self.filter.is_some() || self.select.is_some() || self.total.is_some() {
+        if [&self.filter, &self.select, &self.total].into_iter().any(is_set) {
             let hint = "remove the comment, and name the order in a `key`: then these apply before the statement's limit";
             let message = "`/*sort*/` can't be combined with `filter`, `select` and `total`";
             file.error(at, message, Some(hint.to_owned()));
@@ -45,25 +85,29 @@ impl RefineValues<'_> {
 }
 
 impl RefineSettings {
-    /// An order with all columns that the file names, or with the first one that can order rows.
-    pub(super) fn placed_example(&self, columns: &[Column]) -> Vec<OrderTerm> {
+    /// An order by each column that requests may sort by. The database may refuse one that it accepts
+    /// after others. They have a page, if requests may have one.
+    pub(super) fn placed_examples(&self, columns: &[Column]) -> Vec<Refinement> {
         let term = |name: &str| OrderTerm { column: name.to_owned(), descending: true, nulls_first: None };
-        match &self.sort {
-            Allowed::These(these) => these.iter().map(|column| term(&column.name)).collect(),
-            Allowed::All => {
-                let mut terms = columns.iter().map(|column| term(&column.name));
-                terms.find(|term| self.sorted(term, columns).is_ok()).into_iter().collect()
-            }
-        }
+        let names = columns.iter().map(|column| column.name.as_str());
+        let terms = names.map(term).filter(|term| self.sorted(term, columns).is_ok());
+        let limit = (!self.has_limit).then_some(1);
+        terms.map(|term| Refinement { order: vec![term], limit, ..Refinement::default() }).collect()
     }
 
-    /// Explains why the database refuses the example of what requests may ask.
-    pub(crate) fn explain(&self, error: Error) -> Error {
-        match self.place {
-            Some(_) => Error::endpoint(format!("`sort` names columns that can't be in its order: {error}"))
-                .hint("give each of them a name of its own: `orders.total as total`"),
-            None => error,
-        }
+    /// Explains why the database refuses an example of what requests may ask.
+    pub(crate) fn explain(&self, example: &Refinement, error: Error) -> Error {
+        let (Some(_), Some(term)) = (&self.place, example.order.first()) else { return error };
+        let message =
+            format!("the database can't sort by {}, which `sort` allows: {error}", shown(&term.column));
+        let hint = match (refuses_name(&error), &self.sort) {
+            (true, _) => "give the column a name of its own: `orders.total as total`",
+            (false, Allowed::These(_)) => error.hint_text().unwrap_or("leave the column out of `sort`"),
+            (false, Allowed::All) => {
+                "name the columns that requests may sort by: `sort = [\"created\", \"-id\"]`"
+            }
+        };
+        Error::endpoint(message).hint(hint)
     }
 
     /// Writes the statement that answers a request, with its order at `place`.

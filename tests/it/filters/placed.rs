@@ -170,6 +170,59 @@ async fn requests_sort_before_the_limit_of_sqlite() {
     sorts_before_the_limit(&format!("sqlite:{}", file.display()), true).await;
 }
 
+/// A column that is called like a clause doesn't end the order.
+#[tokio::test]
+async fn columns_of_sqlite_have_names_of_clauses() {
+    const CLAUSES: &str = "/*\nsort = true\nfilter = false\nselect = false\ntotal = false\n*/
+        select id, amount as offset, name as \"limit\" from sale order by /*sort*/ offset, \"limit\"";
+    let config = "[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n";
+    let files = [("rowstream.toml", config), ("t.sql", TABLE), ("endpoints/clauses.sql", CLAUSES)];
+    let server = Server::start(&files).await;
+    for (path, expected) in [
+        ("/clauses", [3, 2, 5, 1, 4].as_slice()),
+        ("/clauses?limit=2&offset=1", &[2, 5]),
+        ("/clauses?order=id.desc&limit=1", &[5]),
+    ] {
+        assert_eq!(ids(&get(&server.url(path)).await), expected, "{path}");
+    }
+}
+
+/// A lock at the end of the statement is behind its limit.
+#[tokio::test]
+async fn nothing_is_added_behind_a_lock_of_mariadb() {
+    const LOCKED: &str = "/*\nsort = true\n*/
+        select id, name from sale order by /*sort*/ id lock in share mode";
+    let db = MariaDb::new(TABLE);
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let server = Server::start(&[("rowstream.toml", &*config), ("endpoints/locked.sql", LOCKED)]).await;
+    assert_eq!(ids(&get(&server.url("/locked?order=id.desc")).await), [5, 4, 3, 2, 1]);
+    let reply = get(&server.url("/locked?limit=2")).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{}", reply.text());
+    assert!(reply.text().contains("a limit of its own"), "{}", reply.text());
+}
+
+/// `distinct on` needs its own order, so no column can precede it.
+#[tokio::test]
+async fn orders_that_postgres_refuses_are_refused() {
+    const DISTINCT: &str = "/*\nsort = [\"amount\", \"name\"]\n*/
+        select distinct on (amount) id, amount, name from sale order by /*sort*/ amount";
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let sorted = DISTINCT.replace(", \"name\"]", "]");
+    let server = Server::start(&[("rowstream.toml", &*config), ("endpoints/distinct.sql", &*sorted)]).await;
+    assert_eq!(get(&server.url("/distinct?order=amount.desc")).await.status, StatusCode::OK);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    std::fs::write(folder.path().join("rowstream.toml"), config).unwrap();
+    std::fs::write(folder.path().join("endpoints/a.sql"), DISTINCT).unwrap();
+    let ran = rowstream(&["check", folder.path().to_str().unwrap()]).await;
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    for part in ["can't sort by `name`", "DISTINCT ON", "leave the column out of `sort`"] {
+        assert!(errors.contains(part), "{part}: {errors}");
+    }
+}
+
 /// Settings and a statement, and the parts of an error.
 const WRONG: &[(&str, &str, [&str; 2])] = &[
     (
@@ -207,7 +260,24 @@ const WRONG: &[(&str, &str, [&str; 2])] = &[
     (
         "sort = [\"id\"]",
         "select s.id, s.name from sale as s join sale as t on t.id = s.id order by /*sort*/ s.id",
-        ["`sort` names columns that can't be in its order: ", "a name of its own"],
+        ["the database can't sort by `id`, which `sort` allows: ambiguous column name", "a name of its own"],
+    ),
+    (
+        "sort = [\"id\", \"name\"]",
+        "select t.id as id, s.name from sale as s join sale as t on t.id = s.id order by /*sort*/ s.id",
+        ["the database can't sort by `name`, which `sort` allows: ambiguous", "a name of its own"],
+    ),
+    (
+        "sort = true",
+        "select t.id as id, +s.amount from sale as s join sale as t on t.id = s.id order by /*sort*/ s.id",
+        ["the database can't sort by `+s.amount`, which `sort` allows: no such column", "a name of its own"],
+    ),
+    ("sort = false", "select id from sale order by /*sort*/ id", ["this endpoint has no `sort`", ""]),
+    ("sort = []", "select id from sale order by /*sort*/ id", ["this endpoint has no `sort`", ""]),
+    (
+        "sort = true\ntotal = true",
+        "select id from sale order by /*sort*/ id",
+        ["can't be combined with `filter`, `select` and `total`", ""],
     ),
     (
         "sort = [\"text\"]",

@@ -195,6 +195,9 @@ type DecodeFailure = &'static str;
 /// The message for a parameter of the query that the body has too.
 pub const IN_BOTH: &str = "it is both in the URL and in the body";
 
+/// The message for a name that occurs twice.
+pub const MORE_THAN_ONCE: &str = "it is given more than once";
+
 /// The message for a name or value that [`query_decode`] can't decode.
 pub const BAD_ENCODING: DecodeFailure = "its percent-encoding is not valid";
 
@@ -210,6 +213,8 @@ struct RequestTexts<'a> {
     in_query: Vec<usize>,
     /// The JSON of parameters in the body, with their indices.
     members: Vec<(usize, &'a RawValue)>,
+    /// The names of control parameters in a JSON body, even those that are `null`.
+    controls: Vec<String>,
     /// The server's own parameters, without the endpoint's values.
     found: RequestValues,
     wrong: Vec<(String, String)>,
@@ -224,6 +229,7 @@ impl<'a> RequestTexts<'a> {
             texts: Vec::new(),
             in_query: Vec::new(),
             members: Vec::new(),
+            controls: Vec::new(),
             found: RequestValues::default(),
             wrong: Vec::new(),
             unread: 0,
@@ -276,15 +282,24 @@ impl<'a> RequestTexts<'a> {
         match index.filter(|_| !name.starts_with('_')) {
             Some(index) if self.in_query.contains(&index) => self.wrong(name, IN_BOTH),
             Some(index) if self.members.iter().any(|(of, _)| *of == index) => {
-                self.wrong(name, "it is given more than once");
+                self.wrong(name, MORE_THAN_ONCE);
             }
             Some(index) => self.members.push((index, json)),
-            None if name.starts_with('_') || name == FEED => match body::control(json) {
-                Ok(Some(text)) => self.control(name, Ok(text)),
-                Ok(None) => {}
-                Err(why) => self.wrong(name, why),
-            },
+            None if is_control(name) => self.control_member(name, json),
             None => self.unknown(name),
+        }
+    }
+
+    /// Reads a control parameter that is a member of a JSON object.
+    fn control_member(&mut self, name: &str, json: &'a RawValue) {
+        if self.controls.iter().any(|of| of == name) {
+            return self.wrong(name, MORE_THAN_ONCE);
+        }
+        self.controls.push(name.to_owned());
+        match body::control(json) {
+            Ok(Some(text)) => self.control(name, Ok(text)),
+            Ok(None) => {}
+            Err(why) => self.wrong(name, why),
         }
     }
 
@@ -407,6 +422,11 @@ impl<'a> RequestTexts<'a> {
     }
 }
 
+/// True for the name of a control parameter.
+fn is_control(name: &str) -> bool {
+    CONTROLS.contains(&name) || name == FEED || name == "_count"
+}
+
 /// A claim as text: the contents of a string, and JSON for other values.
 fn text_of(claim: &Json) -> Cow<'_, str> {
     claim.as_str().map_or_else(|| claim.to_string().into(), Cow::Borrowed)
@@ -415,7 +435,7 @@ fn text_of(claim: &Json) -> Cow<'_, str> {
 /// The value of a parameter, from all its texts in the request.
 fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -> Result<ParamValue, String> {
     if !param.list && texts.clone().nth(1).is_some() {
-        return Err("it is given more than once".to_owned());
+        return Err(MORE_THAN_ONCE.to_owned());
     }
     // A form sends each of its fields, even those that the user left empty. Only a text can really
     // be empty.
@@ -446,7 +466,7 @@ fn take<T>(
 ) -> Result<(), String> {
     let text = text?;
     if taken.is_some() {
-        return Err("it is given more than once".to_owned());
+        return Err(MORE_THAN_ONCE.to_owned());
     }
     *taken = Some(read(&text)?);
     Ok(())

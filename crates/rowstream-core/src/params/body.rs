@@ -89,28 +89,43 @@ impl BodyParams {
     ///
     /// # Errors
     /// 400: the value of a pair isn't a text, or there are too many pairs.
-    pub fn take(&mut self, is_own: impl Fn(&str) -> bool) -> Result<Vec<Pair>, Error> {
+    pub fn take(&mut self, is_own: impl Fn(&str) -> bool) -> Result<TakenPairs, Error> {
+        let mut own = TakenPairs::default();
         match self {
             Self::Form(form) => {
-                let (own, rest) = take_pairs(form, is_own)?;
-                *form = rest;
-                Ok(own)
+                let (pairs, rest) = take_pairs(form, is_own)?;
+                (own.pairs, *form) = (pairs, rest);
             }
             Self::Json(members) => {
-                let (mut own, mut rest) = (Vec::new(), Vec::new());
+                let mut rest = Vec::new();
                 for (name, value) in std::mem::take(members) {
-                    if is_own(&name) {
-                        take_texts(&name, &value, &mut own)?;
-                    } else {
+                    if !is_own(&name) {
                         rest.push((name, value));
+                    } else if value.get() == "null" {
+                        check_count(own.nulls.len() + 1)?;
+                        own.nulls.push(name);
+                    } else {
+                        take_texts(&name, &value, &mut own.pairs)?;
                     }
                 }
                 *members = rest;
-                Ok(own)
             }
         }
+        Ok(own)
     }
 }
+
+/// The pairs that [`BodyParams::take`] removes.
+#[derive(Debug, Default)]
+pub struct TakenPairs {
+    /// The decoded pairs.
+    pub pairs: Vec<Pair>,
+    /// The names of members that are `null`.
+    pub nulls: Vec<String>,
+}
+
+/// The message for a condition that is `null`.
+pub const NULL_CONDITION: &str = "it is `null`: leave it out, or write the condition `is.null`";
 
 /// True if a query or a form has a pair of this name.
 pub fn has_name(query: &str, name: &str) -> bool {
@@ -151,7 +166,6 @@ fn wrong(name: &str, why: &str) -> Error {
 fn take_texts(name: &str, value: &RawValue, pairs: &mut Vec<Pair>) -> Result<(), Error> {
     let values = match value.get().as_bytes()[0] {
         b'[' => elements(value),
-        b'n' => return Err(wrong(name, "it is `null`: leave it out, or write the condition `is.null`")),
         _ => vec![value],
     };
     if values.is_empty() {
@@ -311,6 +325,10 @@ mod tests {
             (Param::new("p", ParamType::Text), r#"{"p": "\ud800"}"#, "Unicode"),
             (Param::new("p", ParamType::Integer), r#"{"p": 1, "q": 1}"#, "no such parameter"),
             (Param::new("p", ParamType::Integer), r#"{"p": 1, "_end": 1, "_end": 1}"#, "more than once"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 1, "_end": null, "_end": "1"}"#, "more than once"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 1, "_end": "1", "_end": null}"#, "more than once"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 1, "p": null}"#, "more than once"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 1, "_nope": null}"#, "no such parameter"),
         ] {
             let refused = bound(param, BodyType::Json, body).unwrap_err();
             assert!(refused.contains(expected), "{body}: {refused}");

@@ -205,14 +205,18 @@ impl<'a> Outline<'a> {
         Some(rest[0].start..rest[len - 1].end())
     }
 
-    /// Returns true if it has a limit or an offset outside of brackets. A column may have the name of
-    /// one of these words.
+    /// Returns true if it has a limit or an offset outside of brackets.
     pub fn has_limit(&self) -> bool {
-        let is_operand = |before: &Part<'_>| {
-            before.is_any(&BEFORE_OPERAND)
-                || before.text.chars().all(|c| c.is_ascii_punctuation() && c != ')' && c != ']')
-        };
-        let follows_operand = |pair: &[Part<'_>]| pair[1].is_any(&LIMITS) && !is_operand(&pair[0]);
+        self.has_clause(&LIMITS)
+    }
+
+    /// Returns true if one of these words begins a clause outside of brackets, after another one. A
+    /// column may have the name of one of these words.
+    pub fn has_clause(&self, words: &[&str]) -> bool {
+        let is_operator = |c: char| c.is_ascii_punctuation() && !")]?'\"`".contains(c);
+        let is_operand =
+            |before: &Part<'_>| before.is_any(&BEFORE_OPERAND) || before.text.chars().all(is_operator);
+        let follows_operand = |pair: &[Part<'_>]| pair[1].is_any(words) && !is_operand(&pair[0]);
         self.parts.windows(2).any(follows_operand)
     }
 

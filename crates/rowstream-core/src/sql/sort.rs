@@ -92,17 +92,25 @@ fn is_mark(token: &Token, word: &str) -> Option<bool> {
     }
 }
 
-/// Returns true if a text begins with a term of an order.
+/// The words and signs that follow a term of an order.
+const BEHIND_TERM: [&str; 9] = ["asc", "desc", "nulls", "collate", "limit", ",", ";", ".", ")"];
+
+/// Returns true if a text begins with a term of an order. A column may be called `offset`.
 fn has_term(text: &str, dialect: &'static Dialect) -> Result<bool, SqlError> {
     let mut lexer = Lexer::new(text, dialect);
-    while let Some(token) = lexer.next()? {
+    let mut words = Vec::with_capacity(2);
+    while let Some(token) = lexer.next()?
+        && words.len() < 2
+    {
         if !is_blank(&token) {
-            let word = &text[token.start..token.end];
-            let ends = BEHIND_ORDER.iter().chain(&[";", ",", ")"]);
-            return Ok(!ends.into_iter().any(|end| word.eq_ignore_ascii_case(end)));
+            words.push(&text[token.start..token.end]);
         }
     }
-    Ok(false)
+    let Some(first) = words.first() else { return Ok(false) };
+    let is_one = |word: &str, of: &[&str]| of.iter().any(|one| word.eq_ignore_ascii_case(one));
+    let is_offset = first.eq_ignore_ascii_case("offset");
+    let is_column = is_offset && words.get(1).is_none_or(|next| is_one(next, &BEHIND_TERM));
+    Ok(is_column || !is_one(first, &BEHIND_ORDER) && !is_one(first, &[";", ",", ")"]))
 }
 
 #[cfg(test)]
@@ -137,6 +145,10 @@ mod tests {
             ("select 1 order by /*sort*/", alone),
             ("select 1 order by /*sort*/ -- id", alone),
             ("select 1 order by /*sort*/ limit 5", alone),
+            ("select 1 order by /*sort*/ offset 5", alone),
+            ("select 1 order by /*sort*/ offset", Ok(Some("/*sort*/"))),
+            ("select 1 order by /*sort*/ offset desc limit 5", Ok(Some("/*sort*/"))),
+            ("select 1 order by /*sort*/ \"limit\"", Ok(Some("/*sort*/"))),
             ("select 1 order by /*sort*/, id", alone),
         ] {
             let found = sort_place(text, &ANONYMOUS).map(|place| place.map(|place| &text[place]));
