@@ -130,7 +130,7 @@ impl App {
     /// The URL of a source isn't valid.
     pub fn new(config: Config) -> Result<Self, Error> {
         let admission = Admission::new(&config.limits, memory::for_streams(&config));
-        Self::build(config, admission, Arc::default(), |_| None)
+        Self::build(config, admission, RefinedEndpoints::new(false), Arc::default(), |_| None)
     }
 
     /// The app of another configuration, for future requests. It continues the counts of running
@@ -141,7 +141,8 @@ impl App {
     pub fn reloaded(&self, config: Config) -> Result<Self, Error> {
         let admission = Admission::new(&config.limits, memory::for_streams(&config));
         let admission = admission.with_streams_of(&self.admission);
-        let app = Self::build(config, admission, Arc::clone(&self.state), |wanted| {
+        let refined = RefinedEndpoints::new(true);
+        let app = Self::build(config, admission, refined, Arc::clone(&self.state), |wanted| {
             let same = self.config.sources.iter().position(|source| source == wanted)?;
             Some(self.sources[same].clone())
         })?;
@@ -155,6 +156,7 @@ impl App {
     fn build(
         mut config: Config,
         admission: Admission,
+        refined: RefinedEndpoints,
         state: Arc<ServerState>,
         open: impl Fn(&SourceConfig) -> Option<Source>,
     ) -> Result<Self, Error> {
@@ -190,7 +192,7 @@ impl App {
             columns,
             authorizations,
             documents: Documents::default(),
-            refined: RefinedEndpoints::default(),
+            refined,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
@@ -34,29 +35,29 @@ const MOST_VALUES: usize = 64;
 /// How often the columns of an endpoint's statement are read again, at most.
 const REREAD_EVERY: Duration = Duration::from_secs(1);
 
+/// Numbers texts of statements that no connection has prepared.
+static TEXTS: AtomicU64 = AtomicU64::new(0);
+
 /// Refined endpoints, by what they run. The least recently used one is removed first.
 pub(super) struct RefinedEndpoints {
     kept: Mutex<Statements<Endpoint>>,
+    /// The endpoints to refine instead of the configuration's own ones, whose texts connections have
+    /// prepared with other types.
+    fresh: Mutex<HashMap<usize, Arc<Endpoint>>>,
+    /// True if connections may have prepared statements for a former configuration.
+    is_reloaded: bool,
     /// When the columns of an endpoint were last read again.
     reread: Mutex<HashMap<usize, Reread>>,
+    /// Held while columns are read again.
+    rereading: tokio::sync::Mutex<()>,
 }
 
 /// The columns of a statement that were read again.
+#[derive(Clone, Copy)]
 struct Reread {
     at: Instant,
-    /// Sets the text apart from that of a statement that a connection has prepared.
-    number: u64,
     /// True if they were others than before.
     changed: bool,
-    /// The endpoint to refine since they were others: connections have prepared what was made of the
-    /// configuration's own one, with the former types.
-    altered: Option<Arc<Endpoint>>,
-}
-
-impl Default for RefinedEndpoints {
-    fn default() -> Self {
-        Self { kept: Mutex::new(Statements::new(KEPT)), reread: Mutex::default() }
-    }
 }
 
 /// The refinement of an endpoint that a request asks for.
@@ -216,8 +217,9 @@ impl App {
         body: Option<&mut BodyParams>,
     ) -> Result<Option<Refined>, Error> {
         let index = found.endpoint;
-        let altered = self.refined.altered(index);
-        let endpoint = altered.as_deref().unwrap_or(&self.config.endpoints[index]);
+        let own = &self.config.endpoints[index];
+        let fresh = self.refined.fresh(index, own);
+        let endpoint = fresh.as_deref().unwrap_or(own);
         let Some(settings) = endpoint.refine_settings() else { return Ok(None) };
         let query = request.uri().query();
         params::check_pairs(query)?;
@@ -297,55 +299,60 @@ impl App {
     /// are others.
     async fn reread_columns(&self, index: usize) -> bool {
         let endpoint = &self.config.endpoints[index];
-        let Some(before) = self.noted_columns(index) else { return false };
-        let [Some(Columns::Own(before))] = &*before else { return false };
         if endpoint.refine_settings().is_none() {
             return false;
         }
-        let number = match self.refined.begin_reread(index) {
-            Ok(number) => number,
-            Err(changed) => return changed,
-        };
-        let fresh = endpoint.unprepared(number);
-        match check::prepare(&fresh, 0, self.source(&endpoint.source)).await {
+        let _turn = self.refined.rereading.lock().await;
+        if let Some(changed) = self.refined.just_reread(index) {
+            return changed;
+        }
+        let Some(before) = self.noted_columns(index) else { return false };
+        let [Some(Columns::Own(before))] = &*before else { return false };
+        let fresh = fresh(endpoint);
+        let changed = match check::prepare(&fresh, 0, self.source(&endpoint.source)).await {
             Ok(Columns::Own(columns)) if columns != *before => {
                 self.note_columns(index, vec![Some(Columns::Own(columns))]);
-                self.refined.alter(index, fresh);
+                self.refined.fresh.lock().insert(index, fresh);
                 true
             }
             _ => false,
-        }
+        };
+        self.refined.reread.lock().insert(index, Reread { at: Instant::now(), changed });
+        changed
     }
 }
 
 impl RefinedEndpoints {
-    /// The number of this reading.
-    ///
-    /// # Errors
-    /// The columns were just read. True if they were others.
-    fn begin_reread(&self, index: usize) -> Result<u64, bool> {
-        let mut reread = self.reread.lock();
-        let before = reread.get(&index);
-        if let Some(before) = before.filter(|before| before.at.elapsed() < REREAD_EVERY) {
-            return Err(before.changed);
-        }
-        let number = before.map_or(0, |before| before.number + 1);
-        let altered = before.and_then(|before| before.altered.clone());
-        reread.insert(index, Reread { at: Instant::now(), number, changed: false, altered });
-        Ok(number)
-    }
-
-    /// Refines another endpoint from now on, because the columns are others.
-    fn alter(&self, index: usize, endpoint: Endpoint) {
-        if let Some(reread) = self.reread.lock().get_mut(&index) {
-            (reread.changed, reread.altered) = (true, Some(Arc::new(endpoint)));
+    /// For a configuration that replaces another one if `is_reloaded`.
+    pub(super) fn new(is_reloaded: bool) -> Self {
+        Self {
+            kept: Mutex::new(Statements::new(KEPT)),
+            fresh: Mutex::default(),
+            is_reloaded,
+            reread: Mutex::default(),
+            rereading: tokio::sync::Mutex::default(),
         }
     }
 
-    /// The endpoint to refine, if the columns were altered.
-    fn altered(&self, index: usize) -> Option<Arc<Endpoint>> {
-        self.reread.lock().get(&index)?.altered.clone()
+    /// True if the columns were just read again and are others, false if they were the same.
+    fn just_reread(&self, index: usize) -> Option<bool> {
+        let reread = self.reread.lock().get(&index).copied()?;
+        (reread.at.elapsed() < REREAD_EVERY).then_some(reread.changed)
     }
+
+    /// The endpoint to refine, if it isn't the configuration's own one.
+    fn fresh(&self, index: usize, endpoint: &Endpoint) -> Option<Arc<Endpoint>> {
+        let mut endpoints = self.fresh.lock();
+        if self.is_reloaded && endpoint.refine_settings().is_some() {
+            endpoints.entry(index).or_insert_with(|| fresh(endpoint));
+        }
+        endpoints.get(&index).cloned()
+    }
+}
+
+/// The endpoint with a text that no connection has prepared.
+fn fresh(endpoint: &Endpoint) -> Arc<Endpoint> {
+    Arc::new(endpoint.unprepared(TEXTS.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// True for an error that a request can get because its filters were written for other columns: a

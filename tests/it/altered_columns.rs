@@ -75,6 +75,26 @@ async fn filters_of_postgresql_follow_a_column_that_is_altered() {
     follows(&server).await;
 }
 
+/// A reload keeps the connections, and each of them has statements with parameters of the former type.
+/// So filters failed until the connections ended.
+#[tokio::test]
+async fn filters_follow_a_column_that_is_altered_before_a_reload() {
+    for is_found_before in [false, true] {
+        let db = TestDb::new().await;
+        db.execute(TABLE).await;
+        let server = server(&db.url()).await;
+        prepare(&server).await;
+        db.execute("alter table t alter column n type text using n::text; update t set n = 'x' where id = 2")
+            .await;
+        if is_found_before {
+            follows(&server).await;
+        }
+        server.hang_up();
+        server.wait_for_stderr("reloaded: 1 endpoints").await;
+        follows(&server).await;
+    }
+}
+
 #[tokio::test]
 async fn filters_of_mariadb_follow_a_column_that_is_altered() {
     let db = MariaDb::new(TABLE);
