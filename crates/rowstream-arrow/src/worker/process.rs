@@ -202,15 +202,17 @@ fn remove_abandoned(own: &Path) {
     }
 }
 
-/// True if a folder of `user` has a socket without a process.
+/// True if a folder of `user` has a socket without a process, or none: then its server ended before it
+/// could make one.
 fn is_abandoned(folder: &Path, user: u32) -> bool {
     let Ok(about) = fs::symlink_metadata(folder) else { return false };
     let age = about.modified().ok().and_then(|begun| begun.elapsed().ok());
     about.is_dir()
         && about.uid() == user
         && age.is_some_and(|age| age >= STARTED)
-        && UnixStream::connect(folder.join(SOCKET))
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        && UnixStream::connect(folder.join(SOCKET)).is_err_and(|error| {
+            matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+        })
 }
 
 /// Removes a socket and its folder. Another process may remove them at the same time.
@@ -240,6 +242,9 @@ mod tests {
         drop(folder("rowstream-worker-young", Duration::ZERO));
         drop(folder("another-gone", 2 * STARTED));
         let _running = folder("rowstream-worker-running", 2 * STARTED);
+        let empty = parent.path().join("rowstream-worker-without-socket");
+        fs::create_dir(&empty).unwrap();
+        fs::File::open(&empty).unwrap().set_modified(SystemTime::now() - 2 * STARTED).unwrap();
         let own = parent.path().join("rowstream-worker-own");
         fs::create_dir(&own).unwrap();
         remove_abandoned(&own);
