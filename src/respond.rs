@@ -300,28 +300,29 @@ impl App {
             }
             None => Ok(None),
         };
-        let answer = match self.answer_lookup(&stream_request, tracker, begun, looked_up) {
-            ControlFlow::Break(answer) => answer,
-            // Boxed, so that lookups and idle connections don't carry the state of statements.
-            ControlFlow::Continue(looked_up) => {
-                Box::pin(self.answer_stream(stream_request, tracker, begun, looked_up)).await
+        // The answer's scope ends before the last wait, so that requests don't carry it.
+        let error = {
+            let answer = match self.answer_lookup(&stream_request, tracker, begun, looked_up) {
+                ControlFlow::Break(answer) => answer,
+                // Boxed, so that lookups and idle connections don't carry the state of statements.
+                ControlFlow::Continue(looked_up) => {
+                    Box::pin(self.answer_stream(stream_request, tracker, begun, looked_up)).await
+                }
+            };
+            spare::keep(std::mem::take(request.headers_mut()));
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
             }
         };
-        spare::keep(std::mem::take(request.headers_mut()));
-        let answer = match answer {
-            Ok(answer) => return Ok(answer),
-            // Boxed, because few requests fail and all would carry it.
-            Err(error) => Err(Box::pin(self.unless_altered(found.endpoint, error)).await),
+        // Boxed, because few requests fail and all would carry it.
+        let error = Box::pin(self.unless_altered(found.endpoint, error)).await.of_request(given);
+        let error = match request.extensions().get::<Arc<Refined>>() {
+            Some(refined) => refined.explain(error),
+            None => error,
         };
-        answer.map_err(|error| {
-            let error = error.of_request(given);
-            let error = match request.extensions().get::<Arc<Refined>>() {
-                Some(refined) => refined.explain(error),
-                None => error,
-            };
-            let error = if acts { tracker.credentials.refused_as_role(error) } else { error };
-            explain_suffix(error, &self.config.endpoints[found.endpoint], &found)
-        })
+        let error = if acts { tracker.credentials.refused_as_role(error) } else { error };
+        Err(explain_suffix(error, &self.config.endpoints[found.endpoint], &found))
     }
 
     /// Reads the parameters in the body of a request. If it asks something of the rows, that becomes an
