@@ -720,11 +720,12 @@ async fn tables_are_chosen_by_name() {
 #[tokio::test]
 async fn a_path_that_is_too_long_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let columns: Vec<_> = (0..60).map(|number| format!("{}{number}", "x".repeat(90))).collect();
+    let columns: Vec<_> = (0..24).map(|number| format!("{}{number}", "x".repeat(90))).collect();
     let sql =
         format!("create table t ({} int, primary key ({}))", columns.join(" int, "), columns.join(", "));
     let file = sqlite(&folder.path().join("a.db"), &sql);
-    let dir = folder.path().join("new");
+    let deep = vec!["d".repeat(180); 12].join("/");
+    let dir = folder.path().join(deep).join("new");
     let ran = rowstream(&["init", &file, "--dir", dir.to_str().unwrap()]).await;
     let said = text(&ran.stderr);
     assert!(ran.status.code() == Some(1) && !dir.exists(), "{said}");
