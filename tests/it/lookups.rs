@@ -189,7 +189,9 @@ pub(crate) async fn server(db: &Db, settings: &str, endpoints: &[(&str, &str)]) 
 async fn proxied(db: &Db) -> (TcpProxy, Server) {
     let proxy = TcpProxy::transparent(SocketAddr::from(([127, 0, 0, 1], db.port()))).await;
     let url = db.url().replace(&format!(":{}/", db.port()), &format!(":{}/", proxy.port()));
-    let server = server_at(&url, db, QUEUE, &[("t", BY_KEY)]).await;
+    // A busy machine takes seconds for a login in pieces of one byte.
+    let settings = "pool = { waiting = 400, acquire_timeout = \"60s\" }";
+    let server = server_at(&url, db, settings, &[("t", BY_KEY)]).await;
     (proxy, server)
 }
 
