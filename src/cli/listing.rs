@@ -38,7 +38,8 @@ fn columns(endpoint: &Endpoint, url: &str) -> [String; 3] {
     [format!("GET {url}{}", route::encoded(&endpoint.path)), params.join(", "), plain(summary)]
 }
 
-/// What requests may ask of the rows. With `filters`, which means all of it, the list would be long.
+/// The words for filters, orders and the like that requests may use. `filters` includes the others,
+/// which would make the list long.
 fn refined(settings: &RefineSettings) -> Vec<String> {
     let words = settings.words();
     let words = if words.contains(&"filters") { vec!["filters"] } else { words };

@@ -46,10 +46,8 @@ pub(super) struct RefinedEndpoints {
     fresh: Mutex<HashMap<usize, Arc<Endpoint>>>,
     /// True if connections may have prepared statements for a former configuration.
     is_reloaded: bool,
-    /// When the columns of an endpoint were last read again.
-    reread: Mutex<HashMap<usize, Reread>>,
-    /// Held while columns are read again.
-    rereading: tokio::sync::Mutex<()>,
+    /// The last time that the columns of an endpoint were read again. Locked meanwhile.
+    reread: Mutex<HashMap<usize, Arc<tokio::sync::Mutex<Option<Reread>>>>>,
 }
 
 /// The columns of a statement that were read again.
@@ -302,9 +300,11 @@ impl App {
         if endpoint.refine_settings().is_none() {
             return false;
         }
-        let _turn = self.refined.rereading.lock().await;
-        if let Some(changed) = self.refined.just_reread(index) {
-            return changed;
+        // Requests for other endpoints don't wait, because their databases may be faster.
+        let last = Arc::clone(self.refined.reread.lock().entry(index).or_default());
+        let mut last = last.lock().await;
+        if let Some(reread) = last.filter(|reread| reread.at.elapsed() < REREAD_EVERY) {
+            return reread.changed;
         }
         let Some(before) = self.noted_columns(index) else { return false };
         let [Some(Columns::Own(before))] = &*before else { return false };
@@ -317,7 +317,7 @@ impl App {
             }
             _ => false,
         };
-        self.refined.reread.lock().insert(index, Reread { at: Instant::now(), changed });
+        *last = Some(Reread { at: Instant::now(), changed });
         changed
     }
 }
@@ -330,14 +330,7 @@ impl RefinedEndpoints {
             fresh: Mutex::default(),
             is_reloaded,
             reread: Mutex::default(),
-            rereading: tokio::sync::Mutex::default(),
         }
-    }
-
-    /// True if the columns were just read again and are others, false if they were the same.
-    fn just_reread(&self, index: usize) -> Option<bool> {
-        let reread = self.reread.lock().get(&index).copied()?;
-        (reread.at.elapsed() < REREAD_EVERY).then_some(reread.changed)
     }
 
     /// The endpoint to refine, if it isn't the configuration's own one.

@@ -273,8 +273,8 @@ async fn its_own_tests_and_the_scripts_pass() {
     assert!(output.contains("\n# skipped 0\n"), "{output}");
 }
 
-#[tokio::test]
-async fn node_reads_each_row_once_through_random_cuts() {
+/// Reads a list through random cuts, with a program that the runtime `run` executes.
+async fn reads_each_row_once(run: impl AsyncFnOnce(Package, String) -> String) {
     let (package, (server, _folder)) = tokio::join!(Package::build(), shop());
     let mut cuts = RandomCuts::before(&server).await;
     cuts.begin();
@@ -283,9 +283,14 @@ async fn node_reads_each_row_once_through_random_cuts() {
         "import {{ rows }} from 'rowstream'; {READ}
         console.log(JSON.stringify(await Promise.all(Array(3).fill('{url}').map(read))));"
     );
-    let reads: Value = serde_json::from_str(&package.node(&reads).await).expect("JSON");
+    let reads: Value = serde_json::from_str(&run(package, reads).await).expect("JSON");
     let cuts = check_reads(&reads);
     assert!(cuts >= 100, "{cuts} cuts");
+}
+
+#[tokio::test]
+async fn node_reads_each_row_once_through_random_cuts() {
+    reads_each_row_once(async |package, program| package.node(&program).await).await;
 }
 
 /// Without those that need bytes that arrived right before a cut, which Bun drops.
@@ -303,17 +308,7 @@ async fn bun_passes_its_own_tests() {
 
 #[tokio::test]
 async fn bun_reads_each_row_once_through_random_cuts() {
-    let (package, (server, _folder)) = tokio::join!(Package::build(), shop());
-    let mut cuts = RandomCuts::before(&server).await;
-    cuts.begin();
-    let url = cuts.url("/readings");
-    let reads = format!(
-        "import {{ rows }} from 'rowstream'; {READ}
-        console.log(JSON.stringify(await Promise.all(Array(3).fill('{url}').map(read))));"
-    );
-    let reads: Value = serde_json::from_str(&package.bun(&reads).await).expect("JSON");
-    let cuts = check_reads(&reads);
-    assert!(cuts >= 100, "{cuts} cuts");
+    reads_each_row_once(async |package, program| package.bun(&program).await).await;
 }
 
 #[tokio::test]

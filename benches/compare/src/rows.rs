@@ -237,10 +237,9 @@ impl Row {
             ),
             Self::Flight => (
                 "10,000,000 readings by Arrow Flight SQL",
-                "One `curl` reads the readings of the lake example as NDJSON and as Arrow. They \
-                 come from Sail, one process on this machine that reads Parquet. The floor is a \
-                 Python loop over the same batches, with the ADBC driver for Flight SQL, which \
-                 writes nothing.",
+                "Sail reads Parquet in one process on this machine. One `curl` reads its readings of the \
+                 lake example as NDJSON and as Arrow. The floor is a Python loop over the same batches, \
+                 with the ADBC driver for Flight SQL, which writes nothing.",
             ),
             Self::Authors => (
                 "20 clients, 100,000 authors each",

@@ -372,7 +372,7 @@ test("damaged lines aren't rows, and damaged records are cuts", async (t) => {
   }
 });
 
-test("after an abort without a reason, the server is asked for it", { skip: DROPS }, async (t) => {
+test("after an abort without a reason, the client asks the server", { skip: DROPS }, async (t) => {
   const head = { "rowstream-stream": "abc" };
   const cut = answer(lines(record(ID), ...ids(0, 1), mark(1, "after-0")), { cut: true, head });
   const failed = { state: "failed", error: { code: "bad_value", detail: "division by zero", retry: false } };
@@ -419,7 +419,7 @@ test("break cancels the request", async (t) => {
   await other.closed;
 });
 
-test("the reason is asked for below the path prefix of a proxy", { skip: DROPS }, async (t) => {
+test("the client asks for the reason below the path prefix of a proxy", { skip: DROPS }, async (t) => {
   const paths = { "./": "/api/shop/", "../": "/api/", "../../": "/", "../../../": "/", "//evil.example/": "/", ".././": "/" };
   for (const [root, path] of Object.entries(paths)) {
     const head = { "rowstream-stream": "0a1b", "rowstream-root": root };
