@@ -48,14 +48,14 @@ use rowstream_core::pool::Waiter;
 use rowstream_encode::Format;
 
 pub(crate) use self::admin::is_check;
-use self::admin::{ADMIN, AdminEndpoint, holder, is_admin};
+use self::admin::{ADMIN, holder, is_admin};
 pub use self::app::App;
 use self::body::AnswerBody;
 pub use self::body::{AbortError, ResponseBody};
 use self::head::{ALLOW, ALLOW_BODIES, head, no_endpoint, no_host, no_more_events, to_https};
 use self::refine::Refined;
 pub use self::request::Arrival;
-use self::request::{ArrivedBody, STREAMED, read_stream_request};
+use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
 pub(crate) use self::request_body::has_body;
 use self::signed::SentSignature;
 pub(crate) use self::signed::take_signature;
@@ -64,7 +64,7 @@ use crate::access_log::{LogEntry, LogNames};
 use crate::admission::{Claim, Permit};
 use crate::auth::Credentials;
 use crate::database::Actor;
-use crate::endpoint::{Authorization, Endpoint, Handler};
+use crate::endpoint::{Authorization, Endpoint, Handler, ProxyHandler};
 use crate::html::Page;
 use crate::metrics::{ExemplarIds, Meter, Subject};
 use crate::outcome::Outcome;
@@ -183,146 +183,199 @@ impl App {
         }
     }
 
-    /// The path of a request: finds its endpoint, checks if it's allowed and well-formed and if
-    /// there's room for it, and answers it.
-    async fn answer<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
+    /// Answers a request, with the endpoint of its path or with an error.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
+    fn answer<'a, B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
+        &'a self,
+        request: &'a mut Request<ArrivedBody<B>>,
+        tracker: &'a mut RequestTracker,
+    ) -> impl Future<Output = Result<Response<AnswerBody>, Error>> {
+        async move {
+            self.limit_address(request, tracker)?;
+            let arrival = request.body().arrival;
+            if arrival.no_host {
+                return Err(no_host());
+            }
+            if let Some(port) = arrival.to_https {
+                return to_https(request, port.get()).map(|head| head.map(|()| AnswerBody::Nothing));
+            }
+            let path = request.uri().path();
+            if let Some(name) = path.strip_prefix(ADMIN) {
+                return Box::pin(self.answer_admin_path(name, request, tracker)).await;
+            }
+            if is_admin(request) {
+                return Err(no_endpoint(path));
+            }
+            let Some(found) = self.router.find(path)? else {
+                return Box::pin(self.answer_without_endpoint(request, tracker)).await;
+            };
+            let endpoint = &self.config.endpoints[found.endpoint];
+            tracker.meter.subject = Subject::Endpoint(found.endpoint);
+            let allow = if endpoint.is_proxy() { ALLOW } else { ALLOW_BODIES };
+            if let Some(answer) = self.without_query(request, allow)? {
+                return Ok(answer);
+            }
+            if let Some(signature) = request.extensions().get() {
+                tracker.credentials = self.credentials_of_url(signature, request)?;
+            }
+            self.authorize(&endpoint.authorization, request.headers(), tracker).await?;
+            self.limit_token(tracker)?;
+            tracker.waiter = Waiter::new(self.who(&tracker.credentials, request));
+            tracker.sign = signed::take(request.uri_mut(), signed::SIGN);
+            if tracker.is_signed || tracker.sign.is_some() {
+                signed::remove_header_params(endpoint, request.headers_mut());
+            }
+            match &endpoint.handler {
+                Handler::Proxy(proxy) => Box::pin(self.answer_proxy(proxy, &found, request, tracker)).await,
+                _ => self.answer_rows(&found, request, tracker).await,
+            }
+        }
+    }
+
+    /// Answers a request for an upstream's own answer.
+    async fn answer_proxy<B>(
         &self,
+        proxy: &ProxyHandler,
+        found: &Match<'_>,
         request: &mut Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
-        self.limit_address(request, tracker)?;
-        let path = request.uri().path();
-        let arrival = request.body().arrival;
-        if arrival.no_host {
-            return Err(no_host());
+        let endpoint = &self.config.endpoints[found.endpoint];
+        let mut asked = self.proxy_request(proxy, (endpoint, found), request)?;
+        if let Some(seconds) = &tracker.sign {
+            return self.answer_signed(seconds, (endpoint, &tracker.credentials), request);
         }
-        if let Some(port) = arrival.to_https {
-            return to_https(request, port.get()).map(|head| head.map(|()| AnswerBody::Nothing));
-        }
-        if let Some(name) = path.strip_prefix(ADMIN) {
-            tracker.meter.subject = Subject::Admin;
-            if tracker.is_signed {
-                return Err(signed::only_endpoints());
+        tracker.pass_trace(asked.headers());
+        // Each part of a head keeps the whole buffer into which the head was read.
+        (*request.headers_mut(), *request.uri_mut()) = (HeaderMap::new(), Uri::default());
+        self.proxy(asked, tracker).await
+    }
+
+    /// Answers a request for rows: reads it, checks if there's room for it, and runs its statements.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
+    fn answer_rows<'a, B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
+        &'a self,
+        found: &'a Match<'_>,
+        request: &'a mut Request<ArrivedBody<B>>,
+        tracker: &'a mut RequestTracker,
+    ) -> impl Future<Output = Result<Response<AnswerBody>, Error>> {
+        async move {
+            let asks = self.config.endpoints[found.endpoint].refine_settings().is_some();
+            let mut stream_request = {
+                let body = match has_body(request.method()) || asks {
+                    // Boxed, because few requests need it and all would carry it.
+                    true => Box::pin(self.read_asked(found, request, tracker)).await?,
+                    false => None,
+                };
+                self.read_rows_request(found, request, body.as_deref(), tracker)?
+            };
+            let endpoint = self.refined_endpoint(found, request);
+            // An endpoint without some of its optional parts has the same authorization.
+            let wanted = &stream_request.endpoint.authorization;
+            if !std::ptr::eq(stream_request.endpoint, endpoint) && *wanted != endpoint.authorization {
+                self.authorize(wanted, request.headers(), tracker).await?;
             }
-            let endpoint = self.find_admin(name, request)?;
-            if !endpoint.is_of(request.method())
-                && let Some(answer) = self.without_query(request, ALLOW)?
-            {
+            tracker.note_statement(stream_request.endpoint);
+            tracker.meter.format(stream_request.reading.format);
+            stream_request.actor = self.actor(endpoint, request.headers(), tracker).await?;
+            if let Some(answer) = self.answer_without_rows(&stream_request, endpoint, request, tracker)? {
                 return Ok(answer);
             }
-            return Box::pin(self.answer_authorized(endpoint, request.headers(), tracker)).await;
-        }
-        if is_admin(request) {
-            return Err(no_endpoint(path));
-        }
-        let Some(found) = self.router.find(path)? else {
-            return Box::pin(self.answer_without_endpoint(request, tracker)).await;
-        };
-        let endpoint = &self.config.endpoints[found.endpoint];
-        tracker.meter.subject = Subject::Endpoint(found.endpoint);
-        let allow = if endpoint.is_proxy() { ALLOW } else { ALLOW_BODIES };
-        if let Some(answer) = self.without_query(request, allow)? {
-            return Ok(answer);
-        }
-        if let Some(signature) = request.extensions().get() {
-            tracker.credentials = self.credentials_of_url(signature, request)?;
-        }
-        self.authorize(&endpoint.authorization, request.headers(), tracker).await?;
-        self.limit_token(tracker)?;
-        tracker.waiter = Waiter::new(self.who(&tracker.credentials, request));
-        tracker.sign = signed::take(request.uri_mut(), signed::SIGN);
-        if tracker.is_signed || tracker.sign.is_some() {
-            signed::remove_header_params(endpoint, request.headers_mut());
-        }
-        if let Handler::Proxy(proxy) = &endpoint.handler {
-            let proxied = {
-                let mut asked = self.proxy_request(proxy, (endpoint, &found), request)?;
-                if let Some(seconds) = &tracker.sign {
-                    return self.answer_signed(seconds, (endpoint, &tracker.credentials), request);
+            let memory = self.budget(&stream_request) + tracker.body_memory;
+            let client = self.client(request);
+            self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
+            tracker.meter.admit();
+            let (acts, given) = (stream_request.actor.is_some(), stream_request.given());
+            let begun = Instant::now();
+            let looked_up = match self.lookup(&stream_request) {
+                Some(lookup) => {
+                    Box::pin(self.look_up(&stream_request, lookup, &tracker.waiter, begun)).await.map(Some)
                 }
-                tracker.pass_trace(asked.headers());
-                // Each part of a head keeps the whole buffer into which the head was read.
-                (*request.headers_mut(), *request.uri_mut()) = (HeaderMap::new(), Uri::default());
-                Box::pin(self.proxy(asked, tracker))
+                None => Ok(None),
             };
-            return proxied.await;
+            // The answer's scope ends before the last wait, so that requests don't carry it.
+            let error = {
+                let answer = match self.answer_lookup(&stream_request, tracker, begun, looked_up) {
+                    ControlFlow::Break(answer) => answer,
+                    // Boxed, so that lookups and idle connections don't carry the state of statements.
+                    ControlFlow::Continue(looked_up) => {
+                        Box::pin(self.answer_stream(stream_request, tracker, begun, looked_up)).await
+                    }
+                };
+                spare::keep(std::mem::take(request.headers_mut()));
+                match answer {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) => error,
+                }
+            };
+            // Boxed, because few requests fail and all would carry it.
+            let error = Box::pin(self.unless_altered(found.endpoint, error)).await.of_request(given);
+            let error = match request.extensions().get::<Arc<Refined>>() {
+                Some(refined) => refined.explain(error),
+                None => error,
+            };
+            let error = if acts { tracker.credentials.refused_as_role(error) } else { error };
+            Err(explain_suffix(error, &self.config.endpoints[found.endpoint], found))
         }
-        let mut body = None;
-        if has_body(request.method()) || endpoint.refine_settings().is_some() {
-            // Boxed, because few requests need it and all would carry it.
-            body = Box::pin(self.read_asked(&found, request, tracker)).await?;
-        }
+    }
+
+    /// The endpoint of a request, with its filters, order and columns.
+    fn refined_endpoint<'a, B>(
+        &'a self,
+        found: &Match<'_>,
+        request: &'a Request<ArrivedBody<B>>,
+    ) -> &'a Endpoint {
         let refined = request.extensions().get::<Arc<Refined>>();
-        let endpoint = refined.map_or(endpoint, |refined| &refined.endpoint);
-        let mut stream_request = {
-            let claims = tracker.credentials.claims_for(&endpoint.params)?;
-            let (body, refined) = (body.take(), refined.map(|refined| &**refined));
-            read_stream_request(endpoint, &found, request, claims, (body.as_deref(), refined))?
-        };
+        refined.map_or(&self.config.endpoints[found.endpoint], |refined| &refined.endpoint)
+    }
+
+    /// Reads and checks a request for rows. `body` has the parameters of its body.
+    fn read_rows_request<'a, B>(
+        &'a self,
+        found: &Match<'_>,
+        request: &'a Request<ArrivedBody<B>>,
+        body: Option<&BodyParams>,
+        tracker: &RequestTracker,
+    ) -> Result<StreamRequest<'a>, Error> {
+        let refined = request.extensions().get::<Arc<Refined>>().map(|refined| &**refined);
+        let endpoint = self.refined_endpoint(found, request);
+        let claims = tracker.credentials.claims_for(&endpoint.params)?;
+        let mut stream_request = read_stream_request(endpoint, found, request, claims, (body, refined))?;
         if stream_request.reading.format == Format::Html {
             let limit = refined.map(|refined| refined.limit).unwrap_or_default();
             let own = &self.config.endpoints[found.endpoint];
             stream_request.reading.page = Some(Box::new(Page::new(own, request.uri(), limit)));
         }
-        // An endpoint without some of its optional parts has the same authorization.
-        let wanted = &stream_request.endpoint.authorization;
-        if !std::ptr::eq(stream_request.endpoint, endpoint) && *wanted != endpoint.authorization {
-            self.authorize(wanted, request.headers(), tracker).await?;
-        }
-        tracker.note_statement(stream_request.endpoint);
-        tracker.meter.format(stream_request.reading.format);
-        stream_request.actor = self.actor(endpoint, request.headers(), tracker).await?;
         if endpoint.asks_upstreams() {
             let mut forwarded = Box::new(self.forwarded(request));
             tracker.pass_trace(&mut forwarded);
             stream_request.forwarded = Some(forwarded);
         }
+        Ok(stream_request)
+    }
+
+    /// The answer if no statement has to run for it: a signed URL, headers alone, or the end for an
+    /// `EventSource` that has had all events.
+    fn answer_without_rows<B>(
+        &self,
+        stream_request: &StreamRequest<'_>,
+        endpoint: &Endpoint,
+        request: &Request<ArrivedBody<B>>,
+        tracker: &RequestTracker,
+    ) -> Result<Option<Response<AnswerBody>>, Error> {
         if let Some(seconds) = &tracker.sign {
-            return self.answer_signed(seconds, (endpoint, &tracker.credentials), request);
+            return self.answer_signed(seconds, (endpoint, &tracker.credentials), request).map(Some);
         }
         if stream_request.has_had_events(request.headers()) {
-            return Ok(no_more_events());
+            return Ok(Some(no_more_events()));
         }
         if request.method() == Method::HEAD && !stream_request.endpoint.has_only_total() {
             // The statement doesn't run, so its length isn't known: these are the headers of a long
             // result.
-            return Ok(head(&stream_request, stream_request.coding(STREAMED)).map(|()| AnswerBody::Nothing));
+            let head = head(stream_request, stream_request.coding(STREAMED));
+            return Ok(Some(head.map(|()| AnswerBody::Nothing)));
         }
-        let memory = self.budget(&stream_request) + tracker.body_memory;
-        let client = self.client(request);
-        self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
-        tracker.meter.admit();
-        let (acts, given) = (stream_request.actor.is_some(), stream_request.given());
-        let begun = Instant::now();
-        let looked_up = match self.lookup(&stream_request) {
-            Some(lookup) => {
-                Box::pin(self.look_up(&stream_request, lookup, &tracker.waiter, begun)).await.map(Some)
-            }
-            None => Ok(None),
-        };
-        // The answer's scope ends before the last wait, so that requests don't carry it.
-        let error = {
-            let answer = match self.answer_lookup(&stream_request, tracker, begun, looked_up) {
-                ControlFlow::Break(answer) => answer,
-                // Boxed, so that lookups and idle connections don't carry the state of statements.
-                ControlFlow::Continue(looked_up) => {
-                    Box::pin(self.answer_stream(stream_request, tracker, begun, looked_up)).await
-                }
-            };
-            spare::keep(std::mem::take(request.headers_mut()));
-            match answer {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            }
-        };
-        // Boxed, because few requests fail and all would carry it.
-        let error = Box::pin(self.unless_altered(found.endpoint, error)).await.of_request(given);
-        let error = match request.extensions().get::<Arc<Refined>>() {
-            Some(refined) => refined.explain(error),
-            None => error,
-        };
-        let error = if acts { tracker.credentials.refused_as_role(error) } else { error };
-        Err(explain_suffix(error, &self.config.endpoints[found.endpoint], &found))
+        Ok(None)
     }
 
     /// Reads the parameters in the body of a request. If it asks something of the rows, that becomes an
@@ -347,15 +400,25 @@ impl App {
         Ok(body)
     }
 
-    /// Answers with an admin endpoint, if the client may use it.
-    async fn answer_authorized(
+    /// Answers with the admin endpoint of this name, if the client may use it.
+    async fn answer_admin_path<B>(
         &self,
-        endpoint: AdminEndpoint,
-        headers: &HeaderMap,
+        name: &str,
+        request: &Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
-        self.authorize_admin(&endpoint, headers, tracker).await?;
-        self.answer_admin(endpoint, headers, tracker).await
+        tracker.meter.subject = Subject::Admin;
+        if tracker.is_signed {
+            return Err(signed::only_endpoints());
+        }
+        let endpoint = self.find_admin(name, request)?;
+        if !endpoint.is_of(request.method())
+            && let Some(answer) = self.without_query(request, ALLOW)?
+        {
+            return Ok(answer);
+        }
+        self.authorize_admin(&endpoint, request.headers(), tracker).await?;
+        self.answer_admin(endpoint, request.headers(), tracker).await
     }
 
     /// Answers for a path without an endpoint.
