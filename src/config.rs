@@ -230,11 +230,11 @@ impl Config {
     /// # Errors
     /// Those of [`Config::single_with`].
     pub fn single(url: &str, sql: &str) -> Result<Self, Diagnostics> {
-        Self::single_with(url, (Path::new("--sql"), sql), Purpose::Serve, &[])
+        Self::single_with(url, Path::new("--sql"), sql, Purpose::Serve, &[])
     }
 
     /// A configuration with one source, named `main`, and one endpoint, `/rows`, for a statement.
-    /// Errors refer to the statement by the path that's given with it. `arguments` has the types
+    /// Errors refer to the statement by `path`. `arguments` has the types
     /// and values of its parameters.
     ///
     /// # Errors
@@ -242,11 +242,12 @@ impl Config {
     /// type, a value that doesn't fit its type, or a name that the statement doesn't use.
     pub fn single_with(
         url: &str,
-        statement: (&Path, &str),
+        path: &Path,
+        sql: &str,
         purpose: Purpose,
         arguments: &[Argument],
     ) -> Result<Self, Diagnostics> {
-        single::read(url, statement, purpose, arguments)
+        single::read(url, path, sql, purpose, arguments)
     }
 
     /// Reads the URL of a database, or the path of a database file.

@@ -601,13 +601,14 @@ impl AnyDatabase {
     /// the database can't read parts.
     pub(crate) async fn acquire_parts(
         &self,
-        part: (&str, usize),
+        table: &str,
+        most: usize,
         priority: Priority,
         patience: Patience<'_>,
     ) -> Result<TableParts, Error> {
         match self {
             Self::Postgres(source) => {
-                let parts = source.acquire_parts(part, priority, patience).await?;
+                let parts = source.acquire_parts(table, most, priority, patience).await?;
                 Ok(TableParts(Box::new(parts)))
             }
             _ => Err(Error::endpoint("this database does not read parts of a table")),

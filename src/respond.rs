@@ -241,9 +241,9 @@ impl App {
         tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
         let endpoint = &self.config.endpoints[found.endpoint];
-        let mut asked = self.proxy_request(proxy, (endpoint, found), request)?;
+        let mut asked = self.proxy_request(proxy, endpoint, found, request)?;
         if let Some(seconds) = &tracker.sign {
-            return self.answer_signed(seconds, (endpoint, &tracker.credentials), request);
+            return self.answer_signed(seconds, endpoint, &tracker.credentials, request);
         }
         tracker.pass_trace(asked.headers());
         // Each part of a head keeps the whole buffer into which the head was read.
@@ -340,7 +340,7 @@ impl App {
         let refined = request.extensions().get::<Arc<Refined>>().map(|refined| &**refined);
         let endpoint = self.refined_endpoint(found, request);
         let claims = tracker.credentials.claims_for(&endpoint.params)?;
-        let mut stream_request = read_stream_request(endpoint, found, request, claims, (body, refined))?;
+        let mut stream_request = read_stream_request(endpoint, found, request, claims, body, refined)?;
         if stream_request.reading.format == Format::Html {
             let limit = refined.map(|refined| refined.limit).unwrap_or_default();
             let own = &self.config.endpoints[found.endpoint];
@@ -364,7 +364,7 @@ impl App {
         tracker: &RequestTracker,
     ) -> Result<Option<Response<AnswerBody>>, Error> {
         if let Some(seconds) = &tracker.sign {
-            return self.answer_signed(seconds, (endpoint, &tracker.credentials), request).map(Some);
+            return self.answer_signed(seconds, endpoint, &tracker.credentials, request).map(Some);
         }
         if stream_request.has_had_events(request.headers()) {
             return Ok(Some(no_more_events()));

@@ -183,7 +183,7 @@ impl RowStream {
         reading: impl Into<RowsRequest>,
         values: Vec<ParamValue>,
     ) -> Result<Self, Error> {
-        Self::open_for(&Waiter::default(), (endpoint, source), reading.into(), values, None).await
+        Self::open_for(&Waiter::default(), endpoint, source, reading.into(), values, None).await
     }
 
     /// The same on behalf of `waiter`, which measures the wait for a connection even if none
@@ -193,13 +193,14 @@ impl RowStream {
     /// The same.
     pub(crate) async fn open_for(
         waiter: &Waiter,
-        (endpoint, source): (&Endpoint, &Source),
+        endpoint: &Endpoint,
+        source: &Source,
         reading: RowsRequest,
         values: Vec<ParamValue>,
         looked_up: Option<Box<LookupResult>>,
     ) -> Result<Self, Error> {
         let OpenedStatements { session, steps, values, mut clock, part, begin } =
-            OpenedStatements::open(waiter, (endpoint, source), &reading, values, looked_up).await?;
+            OpenedStatements::open(waiter, endpoint, source, &reading, values, looked_up).await?;
         clock.enter(true);
         clock.leave(Phase::Database);
         let has_digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest);

@@ -245,12 +245,12 @@ const ERROR: u8 = 2;
 /// The spans of a request.
 fn describe(span: &Span, request: &Request<'_>) -> Vec<Value> {
     let part = |name: &str, kind, from: Duration, to: Duration| {
-        let mut part = described(span, new_id(), name, kind, (from, to));
+        let mut part = described(span, new_id(), name, kind, from, to);
         part["parentSpanId"] = hex(span.id).into();
         part
     };
     let name = format!("{} {}", request.method, request.route.unwrap_or_default());
-    let mut whole = described(span, span.id, name.trim_end(), SERVER, (Duration::ZERO, request.took));
+    let mut whole = described(span, span.id, name.trim_end(), SERVER, Duration::ZERO, request.took);
     if let Some(parent) = span.parent {
         whole["parentSpanId"] = hex(parent).into();
     }
@@ -296,7 +296,7 @@ fn describe(span: &Span, request: &Request<'_>) -> Vec<Value> {
     spans
 }
 
-fn described(span: &Span, id: u64, name: &str, kind: u8, (from, to): (Duration, Duration)) -> Value {
+fn described(span: &Span, id: u64, name: &str, kind: u8, from: Duration, to: Duration) -> Value {
     json!({
         "traceId": format!("{:032x}", span.trace),
         "spanId": hex(id),

@@ -33,7 +33,7 @@ pub fn signed_claims(
     settings: &JwtSettings,
     now: u64,
 ) -> Option<Map<String, Json>> {
-    let holders = (&TokenMap::new(), Some(settings));
-    let credentials = Credentials::of_signature(signature, signer, holders, now).ok()?;
+    let credentials =
+        Credentials::of_signature(signature, signer, &TokenMap::new(), Some(settings), now).ok()?;
     credentials.claims().map(|claims| claims.all.clone())
 }

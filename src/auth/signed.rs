@@ -107,7 +107,8 @@ impl Credentials {
     pub(crate) fn of_signature(
         signature: &str,
         signer: &Signer,
-        (tokens, jwt): (&TokenMap, Option<&JwtSettings>),
+        tokens: &TokenMap,
+        jwt: Option<&JwtSettings>,
         now: u64,
     ) -> Result<Self, Error> {
         let content = signer.open(signature).ok_or_else(changed)?;

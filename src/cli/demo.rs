@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         watch: args.watch,
         preparing,
     };
-    serve(config, &args.listen, (preparing, Some(reload)), |url| log::info!("\n{}", banner(url)))
+    serve(config, &args.listen, preparing, Some(reload), |url| log::info!("\n{}", banner(url)))
 }
 
 const CONFIG: &str = r#"# Written by `rowstream demo`, and yours to change: it does not overwrite what is here.

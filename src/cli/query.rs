@@ -182,7 +182,7 @@ fn text_of(what: &str, read: io::Result<Vec<u8>>) -> Result<String, Failure> {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let form = args.form()?;
     let (name, sql) = args.statement()?;
-    let mut config = Config::single_with(&args.url, (name, &sql), Purpose::Query, &args.param)?;
+    let mut config = Config::single_with(&args.url, name, &sql, Purpose::Query, &args.param)?;
     tables::refuse_missing(&config.sources[0])?;
     tables::set_pooler(&mut config.sources[0], args.pooler)?;
     // Otherwise a reader of the CSV couldn't tell an empty text from NULL.
@@ -250,22 +250,23 @@ async fn write_rows(
             Some(_) => pending().await,
         }
     };
-    signals.drive(write_form(&config.endpoints[0], args, &source, (form, out)), left, &source).await
+    signals.drive(write_form(&config.endpoints[0], args, &source, form, out), left, &source).await
 }
 
 async fn write_form(
     endpoint: &Endpoint,
     args: &Args,
     source: &Source,
-    (form, out): (RowForm, impl Write + Send + 'static),
+    form: RowForm,
+    out: impl Write + Send + 'static,
 ) -> Result<(), Failure> {
     match form {
-        RowForm::Format(format) => copy_rows(endpoint, args, source, (format, out)).await,
+        RowForm::Format(format) => copy_rows(endpoint, args, source, format, out).await,
         RowForm::Table => {
             let terminal = args.output.is_none().then(terminal_size::terminal_size).flatten();
             let width = terminal.map_or(usize::MAX, |(width, _)| usize::from(width.0));
             let table = TableWriter::new(BufWriter::new(out), width);
-            copy_rows(endpoint, args, source, (Format::Csv, table)).await
+            copy_rows(endpoint, args, source, Format::Csv, table).await
         }
     }
 }
@@ -275,7 +276,8 @@ async fn copy_rows(
     endpoint: &Endpoint,
     args: &Args,
     source: &Source,
-    (format, mut out): (Format, impl Write + Send + 'static),
+    format: Format,
+    mut out: impl Write + Send + 'static,
 ) -> Result<(), Failure> {
     let began = Instant::now();
     if endpoint.parallel().is_some() {

@@ -112,11 +112,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let (inherited, log) = (Roles::default(), args.listen.log_format);
         let listen = args.listen.address(&config.listen);
         let reload = ReloadSettings { origin, listen, inherited, log, watch: args.watch, preparing };
-        return serve(config, &args.listen, (preparing, Some(reload)), |_| {});
+        return serve(config, &args.listen, preparing, Some(reload), |_| {});
     };
     let mut config = Config::single_with(
         &args.chosen().to_string_lossy(),
-        (Path::new("--sql"), sql),
+        Path::new("--sql"),
+        sql,
         Purpose::Serve,
         &args.param,
     )?;
@@ -124,7 +125,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(token) = token {
         config.require(token);
     }
-    serve(config, &args.listen, (preparing, None), |_| {})
+    serve(config, &args.listen, preparing, None, |_| {})
 }
 
 /// Listens, fills databases that must be created, checks the statements, reports that it's ready,
@@ -132,7 +133,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 pub(super) fn serve(
     mut config: Config,
     args: &ListenArgs,
-    (preparing, mut reload): (PreparationTime, Option<ReloadSettings>),
+    preparing: PreparationTime,
+    mut reload: Option<ReloadSettings>,
     on_listen: impl FnOnce(&str),
 ) -> Result<(), Failure> {
     if let Some(listen) = args.address(&config.listen) {

@@ -56,7 +56,8 @@ pub(crate) fn announcement(fields: TrailerFields) -> Option<HeaderValue> {
 /// The trailers of a complete stream.
 pub(crate) fn complete(
     rows: RowCounts,
-    (next, page): (Option<&str>, Option<PageEnd>),
+    next: Option<&str>,
+    page: Option<PageEnd>,
     digest: Option<&str>,
 ) -> HeaderMap {
     let mut trailers = HeaderMap::new();

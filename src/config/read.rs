@@ -65,7 +65,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
     let mut table = Table::parse(file, 0..text.len(), None)?;
 
     let jwt = table.take("jwt");
-    let sources = read_sources(file, table.take("source"), (folder, jwt.is_some()));
+    let sources = read_sources(file, table.take("source"), folder, jwt.is_some());
     let tokens = tokens::read(table.take("token"));
     let mut identification = tokens.identification;
     identification.has_claims = jwt.is_some();
@@ -147,7 +147,8 @@ fn read_url_secret(value: &Value<'_>, cursor_secret: &str) -> Option<Signer> {
 fn read_sources(
     file: File<'_>,
     value: Option<Value<'_>>,
-    (folder, has_claims): (&Path, bool),
+    folder: &Path,
+    has_claims: bool,
 ) -> Vec<(String, Option<SourceConfig>)> {
     let Some(value) = value else {
         let hint = "add `[source.main]` with `url = \"postgres://…\"` or `url = \"sqlite:…\"`".to_owned();

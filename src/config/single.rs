@@ -63,7 +63,8 @@ impl Purpose {
 /// See [`Config::single_with`].
 pub(super) fn read(
     url: &str,
-    (name, sql): (&Path, &str),
+    name: &Path,
+    sql: &str,
     purpose: Purpose,
     arguments: &[Argument],
 ) -> Result<Config, Diagnostics> {

@@ -244,7 +244,7 @@ impl RowKey {
         dialect: &'static Dialect,
         secret: &str,
     ) -> Result<Self, KeyRefusal> {
-        Self::refined(endpoint, settings, dialect, (secret, &endpoint.path), None)
+        Self::refined(endpoint, settings, dialect, secret, &endpoint.path, None)
     }
 
     /// The key of an endpoint that a request refines. Its cursors are for the rows of `scope`.
@@ -255,7 +255,8 @@ impl RowKey {
         endpoint: &Endpoint,
         KeySettings { columns, offset, version }: KeySettings,
         dialect: &'static Dialect,
-        (secret, scope): (&str, &str),
+        secret: &str,
+        scope: &str,
         selection: Option<Selection>,
     ) -> Result<Self, KeyRefusal> {
         let statement = endpoint
@@ -284,8 +285,8 @@ impl RowKey {
             dialect,
         };
         let (ordered, (rest, rest_args)) = (wrapped.ordered(), wrapped.rest());
-        let nested = nested::read(endpoint, statement, (&columns, dialect), (&ordered, &rest))?;
-        let signer = cursor_signer(secret, (scope, version), &columns);
+        let nested = nested::read(endpoint, statement, &columns, dialect, &ordered, &rest)?;
+        let signer = cursor_signer(secret, scope, version, &columns);
         Ok(Self {
             statement,
             ordered,
@@ -512,7 +513,7 @@ impl RowKey {
 
 /// The signer for the cursors of an endpoint. They stay valid if its statement changes but still
 /// has these columns of the key.
-fn cursor_signer(secret: &str, (path, version): (&str, usize), columns: &[KeyColumn]) -> Signer {
+fn cursor_signer(secret: &str, path: &str, version: usize, columns: &[KeyColumn]) -> Signer {
     let (version, count) = (version.to_string(), columns.len().to_string());
     let mut parts = vec!["cursor", path, &version, &count];
     parts.extend(columns.iter().flat_map(|column| [column.name.as_str(), direction(column), place(column)]));

@@ -58,11 +58,11 @@ impl Endpoint {
             let pair = (place(columns, own, name)?, place(parent_columns, other, parent)?);
             let (own, other) = (&columns[pair.0], &parent_columns[pair.1]);
             if kinds_differ(&own.type_name, &other.type_name) {
-                return Err(never_the_same((name, own), (parent, other)));
+                return Err(never_the_same(name, own, parent, other));
             }
             let is_single = |column: &Column| column.kind == ColumnKind::Float32;
             if is_keyed && is_single(own) != is_single(other) {
-                return Err(rarely_the_same((name, own), (parent, other)));
+                return Err(rarely_the_same(name, own, parent, other));
             }
             Ok(pair)
         };
@@ -80,7 +80,7 @@ fn place(columns: &[Column], name: &str, statement: &str) -> Result<usize, Error
     })
 }
 
-fn never_the_same((name, own): (&String, &Column), (parent, other): (&String, &Column)) -> Error {
+fn never_the_same(name: &String, own: &Column, parent: &String, other: &Column) -> Error {
     let message = format!(
         "`{}` of statement `{name}` is {}, and `{}` of `{parent}` is {}: they can't be equal",
         own.name, own.type_name, other.name, other.type_name
@@ -89,7 +89,7 @@ fn never_the_same((name, own): (&String, &Column), (parent, other): (&String, &C
 }
 
 /// 0.1 in single precision is another number than in double precision, but looks the same.
-fn rarely_the_same((name, own): (&String, &Column), (parent, other): (&String, &Column)) -> Error {
+fn rarely_the_same(name: &String, own: &Column, parent: &String, other: &Column) -> Error {
     let message = format!(
         "`{}` of statement `{name}` is {}, and `{}` of `{parent}` is {}: numbers that look the same differ",
         own.name, own.type_name, other.name, other.type_name

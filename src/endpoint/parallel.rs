@@ -75,7 +75,7 @@ impl ParallelRead {
         dialect: &'static Dialect,
         offset: usize,
     ) -> Result<Self, (String, String)> {
-        Ok(Self { parts, divided: PartStatement::new(endpoint, dialect, ("parallel", offset))? })
+        Ok(Self { parts, divided: PartStatement::new(endpoint, dialect, "parallel", offset)? })
     }
 }
 
@@ -87,10 +87,11 @@ impl Shards {
     pub(super) fn new(
         endpoint: &Endpoint,
         most: u32,
-        (dialect, secret): (&'static Dialect, &str),
+        dialect: &'static Dialect,
+        secret: &str,
         offset: usize,
     ) -> Result<Self, (String, String)> {
-        let divided = PartStatement::new(endpoint, dialect, ("shards", offset))?;
+        let divided = PartStatement::new(endpoint, dialect, "shards", offset)?;
         let signer = Signer::new(secret, &["shards", &endpoint.path, &divided.query.sql]);
         Ok(Self { most, divided, signer })
     }
@@ -138,7 +139,8 @@ impl Shards {
     pub(crate) fn place(
         &self,
         cursor: &str,
-        (shard, snapshot): (Shard, &TableSnapshot),
+        shard: Shard,
+        snapshot: &TableSnapshot,
         values: &[ParamValue],
     ) -> Result<RowPlace, Error> {
         let position = self.cursors(shard, snapshot, values).position(cursor, 1)?;
@@ -176,7 +178,8 @@ impl PartStatement {
     fn new(
         endpoint: &Endpoint,
         dialect: &'static Dialect,
-        (key, offset): (&'static str, usize),
+        key: &'static str,
+        offset: usize,
     ) -> Result<Self, (String, String)> {
         let refused = |why: &str, hint: &str| {
             Err((
@@ -203,8 +206,8 @@ impl PartStatement {
         let by_row = outline.as_ref().map_or(Err("it cannot be read".to_owned()), Outline::by_row);
         match by_row {
             Ok(by_row) => Ok(Self {
-                query: part(&by_row, &statement.query, (rules, dialect), PartColumns::Own),
-                placed: part(&by_row, &statement.query, (rules, dialect), PartColumns::WithPlace),
+                query: part(&by_row, &statement.query, rules, dialect, PartColumns::Own),
+                placed: part(&by_row, &statement.query, rules, dialect, PartColumns::WithPlace),
                 functions: outline.map_or_else(Vec::new, |outline| outline.functions_or_columns()),
                 table: by_row.table,
                 key,
@@ -231,7 +234,8 @@ enum PartColumns {
 fn part(
     by_row: &RowSelect<'_>,
     whole: &database::Statement,
-    (rules, dialect): (&Parts, &'static Dialect),
+    rules: &Parts,
+    dialect: &'static Dialect,
     columns: PartColumns,
 ) -> database::Statement {
     let bound = |number: usize| match dialect.placeholders {

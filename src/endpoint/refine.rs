@@ -541,8 +541,8 @@ impl RefineSettings {
         let mut wrong = Vec::new();
         let parts = self.read(columns, asked, &mut wrong);
         let parts = parts.and_then(|parts| match &self.place {
-            Some(place) => self.write_placed(endpoint, place, (asked, columns, &parts.order), &mut wrong),
-            None => self.write(endpoint, columns, (asked, parts), &mut wrong),
+            Some(place) => self.write_placed(endpoint, place, asked, columns, &parts.order, &mut wrong),
+            None => self.write(endpoint, columns, asked, parts, &mut wrong),
         });
         match parts {
             Some(parts) if wrong.is_empty() => Ok(parts),
@@ -596,7 +596,8 @@ impl RefineSettings {
         &self,
         endpoint: &Endpoint,
         columns: &[Column],
-        (asked, ReadRefinement { list, order }): (&Refinement, ReadRefinement),
+        asked: &Refinement,
+        ReadRefinement { list, order }: ReadRefinement,
         wrong: &mut Vec<WrongPair>,
     ) -> Option<RefinedEndpoint> {
         let is_ordered = !order.is_empty();
@@ -898,8 +899,8 @@ impl RefinedEndpoint {
                     "" => endpoint.path.clone(),
                     conditions => format!("{}?{conditions}", endpoint.path),
                 };
-                let names = (&*settings.secret, scope.as_str());
-                let key = RowKey::refined(&refined, key.clone(), settings.dialect, names, selection);
+                let (dialect, secret) = (settings.dialect, &settings.secret);
+                let key = RowKey::refined(&refined, key.clone(), dialect, secret, &scope, selection);
                 let mut key = key.map_err(|refusal| Error::endpoint(refusal.message).hint(refusal.hint))?;
                 if let Some(offset) = &parts.offset {
                     key.begin_at(offset, &parts.plain.types);

@@ -64,8 +64,10 @@ impl Exemplars {
     pub(super) fn note(
         &mut self,
         ids: ExemplarIds,
-        (durations, first_rows): (&Histogram, &Histogram),
-        (took, first_row): (Option<Duration>, Option<Duration>),
+        durations: &Histogram,
+        first_rows: &Histogram,
+        took: Option<Duration>,
+        first_row: Option<Duration>,
     ) {
         let at = SystemTime::now();
         let of = [(&mut self.durations, durations, took), (&mut self.first_rows, first_rows, first_row)];
@@ -132,12 +134,12 @@ mod tests {
     #[test]
     fn a_bucket_has_the_last_request_that_was_in_it() {
         let (durations, first_rows) = (Histogram::new(ANSWERS), Histogram::new(WAITS));
-        let times = |micros| (Some(Duration::from_micros(micros)), None);
+        let micros = |micros| Some(Duration::from_micros(micros));
         let (mut one, mut other) = (Exemplars::default(), Exemplars::default());
-        one.note(ids(1), (&durations, &first_rows), times(10));
-        one.note(ids(2), (&durations, &first_rows), times(2_000));
+        one.note(ids(1), &durations, &first_rows, micros(10), None);
+        one.note(ids(2), &durations, &first_rows, micros(2_000), None);
         std::thread::sleep(Duration::from_millis(2));
-        other.note(ids(3), (&durations, &first_rows), times(20));
+        other.note(ids(3), &durations, &first_rows, micros(20), None);
         let mut sum = one.clone();
         sum.add(&other);
         let mut reversed = other;

@@ -135,7 +135,7 @@ impl EndpointCounts {
     #[cold]
     fn exemplify(&mut self, ids: ExemplarIds, end: &RequestEnd) {
         let exemplars = self.exemplars.get_or_insert_default();
-        exemplars.note(ids, (&self.durations, &self.first_rows), (end.duration, end.first_row));
+        exemplars.note(ids, &self.durations, &self.first_rows, end.duration, end.first_row);
     }
 
     fn add(&mut self, other: &Self) {

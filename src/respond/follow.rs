@@ -148,7 +148,7 @@ impl App {
         let endpoint = request.endpoint;
         let follow = endpoint.follow().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
         let source = self.source(&endpoint.source).database()?;
-        self.notifiers.subscribe(request.index, (follow, source), self.state.closing.subscribe()).await
+        self.notifiers.subscribe(request.index, follow, source, self.state.closing.subscribe()).await
     }
 }
 
@@ -167,7 +167,7 @@ fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[Param
         Box::pin(async move {
             let endpoint = refined.as_deref().unwrap_or(&app.config.endpoints[index]);
             let source = app.source_as(&endpoint.source, actor.as_ref())?;
-            OpenedStatements::open(&Waiter::new(client), (endpoint, &source), &reading, values, None).await
+            OpenedStatements::open(&Waiter::new(client), endpoint, &source, &reading, values, None).await
         })
     })
 }

@@ -67,7 +67,8 @@ impl App {
     /// Answers with a held result, or streams it because it's too long to hold.
     pub(super) async fn hold(
         &self,
-        (request, waits): (&StreamRequest<'_>, HoldReason),
+        request: &StreamRequest<'_>,
+        waits: HoldReason,
         coding: Option<Coding>,
         mut streaming: ActiveStream,
         tracker: &mut RequestTracker,

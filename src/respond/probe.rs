@@ -158,7 +158,7 @@ impl Script {
 
     pub(super) fn trailers(&self) -> Option<HeaderMap> {
         (self.end == ScriptEnd::Trailers)
-            .then(|| trailers::complete(RowCounts::of(self.sent as u64), (None, None), None))
+            .then(|| trailers::complete(RowCounts::of(self.sent as u64), None, None, None))
     }
 }
 

@@ -56,7 +56,8 @@ impl App {
     pub(super) fn proxy_request<'a, B>(
         &self,
         proxy: &ProxyHandler,
-        (endpoint, found): (&'a Endpoint, &Match),
+        endpoint: &'a Endpoint,
+        found: &Match,
         request: &Request<ArrivedBody<B>>,
     ) -> Result<ProxyRequest<'a>, Error> {
         let values = values(endpoint, found, request)?;

@@ -238,7 +238,7 @@ impl App {
         }
         let results = self.results_of(index).await?;
         let columns = results.first().and_then(Option::as_ref).and_then(Columns::own).unwrap_or_default();
-        check_names(&asked, &nulls, (endpoint, settings), columns)?;
+        check_names(&asked, &nulls, endpoint, settings, columns)?;
         let row_limit = if is_page { limit_page(&mut asked, settings) } else { RowLimit::Own };
         let pairs = asked.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let asked = filter::read(pairs).map_err(Error::invalid_parameters)?;
@@ -438,7 +438,8 @@ fn is_no_condition(name: &str) -> bool {
 fn check_names(
     asked: &[Pair],
     nulls: &[String],
-    (endpoint, settings): (&Endpoint, &RefineSettings),
+    endpoint: &Endpoint,
+    settings: &RefineSettings,
     columns: &[Column],
 ) -> Result<(), Error> {
     let is_column = |name: &str| columns.iter().any(|column| column.name == name);
@@ -447,13 +448,13 @@ fn check_names(
     let why = |name: &str| match is_column(name) {
         true => params::NULL_CONDITION.to_owned(),
         false if is_no_condition(name) => params::NULL_CONDITION.to_owned(),
-        false => unknown(name, (endpoint, settings), columns),
+        false => unknown(name, endpoint, settings, columns),
     };
     let wrong: Vec<_> = names.take(bounds::PARAMETERS).map(|name| (name.clone(), why(name))).collect();
     if wrong.is_empty() { Ok(()) } else { Err(Error::invalid_parameters(wrong)) }
 }
 
-fn unknown(name: &str, (endpoint, settings): (&Endpoint, &RefineSettings), columns: &[Column]) -> String {
+fn unknown(name: &str, endpoint: &Endpoint, settings: &RefineSettings, columns: &[Column]) -> String {
     let params = endpoint.params.iter().filter(|param| !matches!(param.place, ParamPlace::Claim));
     let params = params.map(|param| param.name.as_str());
     let columns = columns.iter().map(|column| column.name.as_str());

@@ -99,7 +99,8 @@ pub(super) fn read_stream_request<'a, B>(
     found: &Match<'_>,
     request: &'a Request<ArrivedBody<B>>,
     claims: Option<&Claims>,
-    (body, refined): (Option<&BodyParams>, Option<&Refined>),
+    body: Option<&BodyParams>,
+    refined: Option<&Refined>,
 ) -> Result<StreamRequest<'a>, Error> {
     let query = refined.map_or(request.uri().query(), |refined| Some(&refined.query));
     let values = refined.map_or(&[][..], |refined| &refined.values);
@@ -135,7 +136,7 @@ pub(super) fn read_stream_request<'a, B>(
     let mut csv = std::mem::take(&mut bound.csv);
     csv.separator = csv.separator.or(by_tabs.then_some(Separator::Tab));
     let shard = asked_shard(endpoint, bound.shard, bound.snapshot)?;
-    let after = after((endpoint, shard.as_ref()), format, bound.after, request)?;
+    let after = after(endpoint, shard.as_ref(), format, bound.after, request)?;
     let proves = asked.framed.is_some() || asked.trailers || asked.wait || asked.without_chunks;
     // A shard has cursors only in its marks.
     let cursors = if shard.is_some() { asked.framed.is_some() } else { proves };
@@ -197,7 +198,8 @@ fn explained<'a>(endpoint: &'a Endpoint, bound: &RequestValues) -> Result<&'a En
 /// The cursor after which the rows should begin. An `EventSource` that reconnects repeats its URL,
 /// so its header takes precedence.
 fn after<B>(
-    (endpoint, shard): (&Endpoint, Option<&RequestedShard>),
+    endpoint: &Endpoint,
+    shard: Option<&RequestedShard>,
     format: Format,
     given: Option<String>,
     request: &Request<B>,

@@ -196,7 +196,7 @@ impl App {
             trailers: false,
         };
         if let Some(waits) = request.waits() {
-            let held = Box::pin(self.hold((&request, waits), coding, streaming, tracker));
+            let held = Box::pin(self.hold(&request, waits, coding, streaming, tracker));
             return timeout.until_end(*begun, held).await;
         }
         self.begin_stream(&request, coding, streaming, tracker)
@@ -248,7 +248,7 @@ impl App {
         let reading = RowsRequest { upstreams: self.upstreams(client, request)?, ..request.reading.clone() };
         let turn = if request.followed == FollowMode::No { None } else { source.turn().await };
         let mut stream =
-            RowStream::open_for(&tracker.waiter, (request.endpoint, source), reading, values, looked_up)
+            RowStream::open_for(&tracker.waiter, request.endpoint, source, reading, values, looked_up)
                 .await?;
         stream.tell(self.detail, request.given());
         drop(turn);

@@ -124,8 +124,8 @@ impl App {
         let signer = self.url_signer(request.uri());
         let signer = signer
             .ok_or_else(|| refusal("this server has no signed URLs, because it has no `url_secret`"))?;
-        let holders = (&self.config.tokens, self.config.jwt.as_ref());
-        Credentials::of_signature(signature, &signer, holders, now())
+        let (tokens, jwt) = (&self.config.tokens, self.config.jwt.as_ref());
+        Credentials::of_signature(signature, &signer, tokens, jwt, now())
     }
 
     /// Answers with the signed URL of an authorized request. `seconds` is the value of [`SIGN`].
@@ -136,7 +136,8 @@ impl App {
     pub(super) fn answer_signed<B>(
         &self,
         seconds: &str,
-        (endpoint, credentials): (&Endpoint, &Credentials),
+        endpoint: &Endpoint,
+        credentials: &Credentials,
         request: &Request<B>,
     ) -> Result<Response<AnswerBody>, Error> {
         if has_body(request.method()) {

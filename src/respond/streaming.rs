@@ -149,8 +149,8 @@ impl ActiveStream {
     /// The trailers of a complete result.
     pub(super) fn trailers(&self) -> Option<HeaderMap> {
         let (next, digest) = (self.stream.cursor(), self.content_digest());
-        let end = (next.as_deref(), self.stream.page());
-        self.trailers.then(|| trailers::complete(self.stream.counts(), end, digest.as_deref()))
+        let (rows, page) = (self.stream.counts(), self.stream.page());
+        self.trailers.then(|| trailers::complete(rows, next.as_deref(), page, digest.as_deref()))
     }
 }
 

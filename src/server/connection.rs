@@ -156,7 +156,7 @@ async fn serve_http(
             // Boxed, because an HTTP/2 connection is larger. It serves many requests.
             let mut connection = Box::pin(builder.serve_connection(TokioIo::new(transport), service));
             is_late =
-                serve_until_end(connection.as_mut(), (&seat, timeouts), &ends, &watchdog, &mut state).await;
+                serve_until_end(connection.as_mut(), &seat, timeouts, &ends, &watchdog, &mut state).await;
         } else {
             let service = service_fn(|request: Request<Incoming>| {
                 answers.answer(request.map(|body| Http1Body::new(body, Arc::clone(&ends))))
@@ -166,7 +166,7 @@ async fn serve_http(
             let unread = RequestRefuser { current: Arc::clone(&answers.current), peer };
             let transport = TokioIo::new(RefusingTransport::new(transport, unread));
             let connection = pin!(builder.serve_connection(transport, service));
-            is_late = serve_until_end(connection, (&seat, timeouts), &ends, &watchdog, &mut state).await;
+            is_late = serve_until_end(connection, &seat, timeouts, &ends, &watchdog, &mut state).await;
         }
     }
     if is_late {
@@ -369,7 +369,8 @@ async fn version(stream: &TcpStream) -> Option<Version> {
 /// Serves a connection until it ends or has to end. True if the client let a timeout pass.
 async fn serve_until_end(
     mut connection: Pin<&mut impl GracefulConnection<Error = hyper::Error>>,
-    (seat, timeouts): (&Seat, ClientTimeouts),
+    seat: &Seat,
+    timeouts: ClientTimeouts,
     ends: &ConnectionEnd,
     watchdog: &Watchdog,
     state: &mut watch::Receiver<State>,

@@ -100,7 +100,7 @@ impl LookedUpRow {
             match piece {
                 Piece::Rows(index) => {
                     let statement = &endpoint.statements()[*index];
-                    rows += self.write_row((endpoint, statement), options, &mut body)?;
+                    rows += self.write_row(endpoint, statement, options, &mut body)?;
                 }
                 Piece::Literal(text) => body.extend_from_slice(text),
                 // If these were left out, half an answer would look complete.
@@ -114,7 +114,8 @@ impl LookedUpRow {
 
     fn write_row(
         &mut self,
-        (endpoint, statement): (&Endpoint, &Statement),
+        endpoint: &Endpoint,
+        statement: &Statement,
         options: ValueOptions,
         body: &mut Vec<u8>,
     ) -> Result<u64, Error> {

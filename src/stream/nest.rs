@@ -108,7 +108,8 @@ impl Nest {
     pub(super) async fn prepare(
         endpoint: &Endpoint,
         root: usize,
-        (format, options): (Format, ValueOptions),
+        format: Format,
+        options: ValueOptions,
         tail: Option<&Tail<'_>>,
         session: &mut Producer,
         prepared: usize,
@@ -134,10 +135,10 @@ impl Nest {
             args.push(bound);
         }
         let levels = statements.iter().zip(args).zip(&columns);
-        let levels = levels.map(|((&index, args), columns)| Level::new((endpoint, index), args, columns));
+        let levels = levels.map(|((&index, args), columns)| Level::new(endpoint, index, args, columns));
         let mut levels: Vec<_> = levels.collect();
         tie(&mut levels, joins(endpoint, &statements, &columns, tail)?);
-        let encoder = encoder(&levels, (format, options), endpoint.longest_row)?;
+        let encoder = encoder(&levels, format, options, endpoint.longest_row)?;
         let page = tail.and_then(|tail| tail.page);
         Ok(Self { levels, encoder, prepared, begun: 0, list: Some(0), over: 0, cursors, page })
     }
@@ -419,7 +420,7 @@ impl Nest {
 }
 
 impl Level {
-    fn new((endpoint, index): (&Endpoint, usize), args: Vec<usize>, described: &Arc<[Column]>) -> Self {
+    fn new(endpoint: &Endpoint, index: usize, args: Vec<usize>, described: &Arc<[Column]>) -> Self {
         let statement = &endpoint.statements()[index];
         Self {
             statement: index,
@@ -461,7 +462,8 @@ impl Level {
 /// The encoder of the rows of these levels.
 fn encoder(
     levels: &[Level],
-    (format, options): (Format, ValueOptions),
+    format: Format,
+    options: ValueOptions,
     longest_row: usize,
 ) -> Result<NestEncoder, Error> {
     if format == Format::Arrow {

@@ -107,7 +107,8 @@ impl ChangeNotifiers {
     pub(crate) async fn subscribe(
         &self,
         endpoint: usize,
-        (follow, source): (&FollowSettings, &AnyDatabase),
+        follow: &FollowSettings,
+        source: &AnyDatabase,
         closing: watch::Receiver<bool>,
     ) -> Result<Subscription, Error> {
         let bound = source.acquire_timeout();

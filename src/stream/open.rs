@@ -58,7 +58,8 @@ impl OpenedStatements {
     /// Those of [`super::RowStream::open_with`].
     pub(crate) async fn open(
         waiter: &Waiter,
-        (endpoint, source): (&Endpoint, &Source),
+        endpoint: &Endpoint,
+        source: &Source,
         reading: &RowsRequest,
         mut values: Vec<ParamValue>,
         looked_up: Option<Box<LookupResult>>,
@@ -77,7 +78,7 @@ impl OpenedStatements {
         let rows = only_rows(endpoint);
         let pieces = pieces(endpoint, reading.format, &rows);
         let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
-        let begun = begin(waiter, (endpoint, source), (reading, probes), &values, looked_up);
+        let begun = begin(waiter, endpoint, source, reading, probes, &values, looked_up);
         let (mut session, clock) = begun.await?;
         let part = session.parts().map(|parts| part(endpoint, reading, parts, &values));
         let shard_cursors =
@@ -326,8 +327,10 @@ fn only_rows(endpoint: &Endpoint) -> [Piece; 1] {
 /// before. All other statements get a connection of their own.
 async fn begin(
     waiter: &Waiter,
-    (endpoint, source): (&Endpoint, &Source),
-    (reading, probes): (&RowsRequest, bool),
+    endpoint: &Endpoint,
+    source: &Source,
+    reading: &RowsRequest,
+    probes: bool,
     values: &[ParamValue],
     looked_up: Option<Box<LookupResult>>,
 ) -> Result<(Producer, Clock), Error> {
@@ -366,8 +369,8 @@ async fn begin(
         (None, None) => Producer::Statements(database.acquire(snapshot, priority, patience).await?),
         // Boxed, because few requests need it and all would carry it.
         (None, Some(ParallelRead { parts, divided })) => {
-            let parts = (&*divided.table, *parts);
-            Producer::Parts(Box::pin(database.acquire_parts(parts, priority, patience)).await?)
+            let acquired = database.acquire_parts(&divided.table, *parts, priority, patience);
+            Producer::Parts(Box::pin(acquired).await?)
         }
         (Some(requested), _) => {
             let shards = endpoint.shards().ok_or_else(|| Error::endpoint("this endpoint has no shards"))?;
@@ -393,7 +396,7 @@ fn shard_read<'a>(
     let open = |token: &String| shards.open(token, shard.of, values);
     let snapshot = snapshot.as_ref().map(open).transpose()?;
     let after = match (&reading.after, &snapshot) {
-        (Some(cursor), Some(snapshot)) => Some(shards.place(cursor, (*shard, snapshot), values)?),
+        (Some(cursor), Some(snapshot)) => Some(shards.place(cursor, *shard, snapshot, values)?),
         (Some(_), None) => return Err(cursor::changed()),
         (None, _) => None,
     };

@@ -416,7 +416,7 @@ pub(crate) struct PageRow<'a> {
 impl PageRow<'_> {
     /// See [`crate::database::Row::encode`].
     pub(crate) fn encode(self, encoder: &mut impl RowWriter, out: &mut Vec<u8>) -> Result<(), Error> {
-        let encoded = self.list.pages.plan.encode((self.text, &self.list.finder), encoder, out);
+        let encoded = self.list.pages.plan.encode(self.text, &self.list.finder, encoder, out);
         encoded.map_err(|why| self.wrong(&why))
     }
 

@@ -64,56 +64,52 @@ impl StepPreparation<'_> {
     async fn rows(&self, statement: usize, session: &mut Producer, before: usize) -> Result<Step, Error> {
         let tail = self.tail.filter(|tail| tail.key.statement == statement);
         if self.endpoint.children(statement).next().is_some() {
-            let form = (self.written.format, self.written.options);
-            let nest = Nest::prepare(self.endpoint, statement, form, tail, session, before);
+            let WrittenForm { format, options, .. } = self.written;
+            let nest = Nest::prepare(self.endpoint, statement, format, options, tail, session, before);
             return Ok(Step::Nest(Box::new(Box::pin(nest).await?)));
         }
-        let reading = (self.endpoint, statement, self.written);
         let rows = match &self.endpoint.handler {
-            Handler::Calls(calls) => Rows::of_upstream(reading, calls.columns()),
-            Handler::Pages(pages) => Rows::of_upstream(reading, pages.columns()),
+            Handler::Calls(calls) => self.upstream_rows(statement, calls.columns()),
+            Handler::Pages(pages) => self.upstream_rows(statement, pages.columns()),
             Handler::Sql(_) | Handler::Proxy(_) => {
                 let order = match (tail, self.shard_cursors) {
                     (Some(tail), _) => ReadOrder::ByKey(tail),
                     (None, Some(signer)) => ReadOrder::ByPlace(signer),
                     (None, None) => ReadOrder::Any,
                 };
-                let rows = Rows::prepare(reading, order, session, before).await?;
+                let rows = self.statement_rows(statement, order, session, before).await?;
                 Rows { page: self.endpoint.page_of(statement, self.values), ..rows }
             }
         };
         Ok(Step::Rows(Box::new(rows)))
     }
-}
 
-impl Rows {
     /// The rows of an upstream. Its requests use all parameters.
-    fn of_upstream(
-        (endpoint, index, written): (&Endpoint, usize, WrittenForm<'_>),
-        columns: Arc<[Column]>,
-    ) -> Self {
-        Self {
+    fn upstream_rows(&self, index: usize, columns: Arc<[Column]>) -> Rows {
+        Rows {
             index: 0,
             statement: index,
             name: Endpoint::ONLY.into(),
-            args: (0..endpoint.params.len()).collect(),
+            args: (0..self.endpoint.params.len()).collect(),
             cardinality: Cardinality::Many,
             one_row: OneRow::Optional,
             reads: None,
             awaited: None,
             page: None,
-            encoder: encoder(written, Cardinality::Many, &columns),
+            encoder: encoder(self.written, Cardinality::Many, &columns),
             columns: columns.into(),
             cursors: None,
         }
     }
 
-    async fn prepare(
-        (endpoint, index, written): (&Endpoint, usize, WrittenForm<'_>),
+    async fn statement_rows(
+        &self,
+        index: usize,
         order: ReadOrder<'_>,
         session: &mut Producer,
         before: usize,
-    ) -> Result<Self, Error> {
+    ) -> Result<Rows, Error> {
+        let (endpoint, written) = (self.endpoint, self.written);
         let statement = &endpoint.statements()[index];
         let tail = order.tail();
         let divided = session.parts().and_then(|_| endpoint.divided());
@@ -159,7 +155,7 @@ impl Rows {
             None => encoder(written, statement.cardinality, columns),
         };
         let columns = RowColumns::first(columns.len(), Arc::clone(&described));
-        Ok(Self {
+        Ok(Rows {
             index: before,
             statement: index,
             name: statement.name.as_str().into(),

@@ -194,7 +194,7 @@ impl Table {
             };
             let condition = misfit.replace("{}", &quoted);
             let sql = format!("select 1 as found from {rows} where {condition} limit 1");
-            if !ask(config, source, (&sql, None)).await?.is_empty() {
+            if !ask(config, source, &sql, None).await?.is_empty() {
                 column.unordered = Some(why.to_owned());
             }
         }
@@ -229,7 +229,7 @@ pub(crate) async fn read(config: &SourceConfig, source: &Source) -> Result<Catal
             .hint("write endpoint files, or `--sql 'select …'`"));
     };
     let mut found = CatalogTables::default();
-    for row in ask(config, source, (catalog.tables, None)).await? {
+    for row in ask(config, source, catalog.tables, None).await? {
         let (name, kind) = (text(&row, "name"), text(&row, "kind"));
         let mut table = Table {
             name: name.clone(),
@@ -325,7 +325,7 @@ async fn columns(
     catalog: &Catalog,
     table: &str,
 ) -> Result<Vec<Column>, Error> {
-    let rows = ask(config, source, (catalog.columns, Some(table))).await?;
+    let rows = ask(config, source, catalog.columns, Some(table)).await?;
     let column = |row: &Value| Column {
         name: text(row, "name"),
         type_name: text(row, "type"),
@@ -345,7 +345,7 @@ async fn references(
     catalog: &Catalog,
 ) -> Result<Vec<ForeignKey>, Error> {
     let mut found: Vec<ForeignKey> = Vec::new();
-    for row in ask(config, source, (catalog.references, None)).await? {
+    for row in ask(config, source, catalog.references, None).await? {
         let column = ForeignColumn {
             place: row["place"].as_u64(),
             own: text(&row, "column"),
@@ -364,7 +364,8 @@ async fn references(
 async fn ask(
     config: &SourceConfig,
     source: &Source,
-    (sql, table): (&str, Option<&str>),
+    sql: &str,
+    table: Option<&str>,
 ) -> Result<Vec<Value>, Error> {
     let argument = |table: &str| Argument {
         name: TABLE.to_owned(),
@@ -372,7 +373,7 @@ async fn ask(
         value: Some(table.to_owned()),
     };
     let arguments: Vec<_> = table.map(argument).into_iter().collect();
-    let asked = Config::single_with(&config.url, (Path::new("SQL"), sql), Purpose::Query, &arguments);
+    let asked = Config::single_with(&config.url, Path::new("SQL"), sql, Purpose::Query, &arguments);
     let asked = asked.map_err(|errors| Error::endpoint(errors.to_string()))?;
     let values = table.map(|table| ParamValue::Text(table.to_owned())).into_iter().collect();
     let written = (Format::Ndjson, ValueOptions::DEFAULT);

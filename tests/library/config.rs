@@ -1019,7 +1019,8 @@ fn one_statement_without_a_file() {
     let typed = [text("a"), text("b")];
     let config = Config::single_with(
         "sqlite:shop.db",
-        (Path::new("--sql"), "select :a, :b, :a"),
+        Path::new("--sql"),
+        "select :a, :b, :a",
         Purpose::Serve,
         &typed,
     )

@@ -238,7 +238,7 @@ impl<C: Send + 'static, S: Sites> Pool<C, S> {
         if state.queue.len() > 0 || !state.queue.take(priority) {
             return None;
         }
-        let permit = Permit::new(&self.0, (priority, client), state.sites.begin(at));
+        let permit = Permit::new(&self.0, priority, client, state.sites.begin(at));
         self.0.counts.at_once.fetch_add(1, Ordering::Relaxed);
         Some(Lease { entry: AdmissionCount::of(&self.0, priority), permit })
     }
@@ -351,7 +351,7 @@ impl<C, S: Sites> PoolCore<C, S> {
         match state.sites.choose(&wish) {
             Choice::Nowhere(error) => return Err(error),
             Choice::At(at) if state.queue.take(priority) => {
-                let permit = Permit::new(self, (priority, client), state.sites.begin(at));
+                let permit = Permit::new(self, priority, client, state.sites.begin(at));
                 let entry = entry.unwrap_or_else(|| AdmissionCount::of(self, priority));
                 self.counts.at_once.fetch_add(1, Ordering::Relaxed);
                 return Ok(SlotReply::Lease(Lease { entry, permit }));
@@ -416,7 +416,7 @@ impl<C, S: Sites> PoolCore<C, S> {
             let (sender, given) = match next {
                 NextWaiter::Served((priority, client), QueuedRequest { entry, sender, .. }, at) => {
                     state.pressure.serves(priority, Instant::now());
-                    let permit = Permit::new(self, (priority, client), state.sites.begin(at));
+                    let permit = Permit::new(self, priority, client, state.sites.begin(at));
                     (sender, Ok(Lease { entry, permit }))
                 }
                 NextWaiter::Exhausted(QueuedRequest { sender, .. }, error) => (sender, Err(error)),

@@ -42,7 +42,8 @@ pub struct ClientFiles {
 pub fn connector(
     name: &str,
     mode: SslMode,
-    (roots, files): (Option<&Path>, &ClientFiles),
+    roots: Option<&Path>,
+    files: &ClientFiles,
 ) -> Result<TlsConnector, Error> {
     client(mode, roots, files)
         .map_err(|cause| Error::endpoint(format!("source `{name}`: TLS can't be set up: {cause}")))

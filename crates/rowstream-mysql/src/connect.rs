@@ -96,9 +96,7 @@ impl Connector {
             .map_err(|cause| Error::endpoint(format!("source `{}`: {cause}", config.name)))?;
         let tls = match (&target.host, target.ssl_mode) {
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
-            (_, mode) => {
-                Some(tls::connector(&config.name, mode, (target.ssl_ca.as_deref(), &target.client))?)
-            }
+            (_, mode) => Some(tls::connector(&config.name, mode, target.ssl_ca.as_deref(), &target.client)?),
         };
         let again = config.clone();
         let read = move || Some(Target::parse(&again.url_now()?).ok()?.credentials());
@@ -192,7 +190,7 @@ impl Connector {
             Socket::Unix(_) | Socket::Tls(_) => Secrecy::Verified,
         };
         let mut wire = Wire::new(socket, self.max_payload, sequence);
-        self.authenticate(&mut wire, &greeting, (login, secrecy)).await?;
+        self.authenticate(&mut wire, &greeting, login, secrecy).await?;
         Ok((wire, greeting, reached))
     }
 
@@ -249,7 +247,8 @@ impl Connector {
         &self,
         wire: &mut Wire,
         greeting: &Greeting,
-        (credentials, secrecy): (&UserPassword, Secrecy),
+        credentials: &UserPassword,
+        secrecy: Secrecy,
     ) -> Result<(), Error> {
         let capabilities = self.capabilities(greeting);
         if capabilities & capability::PLUGIN_AUTH_LENENC == 0 {
@@ -264,7 +263,7 @@ impl Connector {
         login.push(0);
         // If we don't know the plugin, the user may have another one; the server says so then.
         let password = credentials.password.as_deref().unwrap_or_default().as_bytes();
-        let first = scramble(password, (&plugin, &nonce), secrecy).unwrap_or_default();
+        let first = scramble(password, &plugin, &nonce, secrecy).unwrap_or_default();
         push_text(&first, &mut login);
         if capabilities & capability::CONNECT_WITH_DB != 0 {
             login.extend_from_slice(self.target.database.as_bytes());
@@ -286,7 +285,7 @@ impl Connector {
                     let mut reader = Reader(&body[1..]);
                     plugin = String::from_utf8_lossy(reader.until_nul()).into_owned();
                     nonce = reader.0.strip_suffix(&[0]).unwrap_or(reader.0).to_vec();
-                    let proof = scramble(password, (&plugin, &nonce), secrecy)?;
+                    let proof = scramble(password, &plugin, &nonce, secrecy)?;
                     wire.reply(&proof);
                 }
                 // caching_sha2_password: the server knows the password (3), or wants the password
@@ -316,7 +315,7 @@ impl Connector {
 }
 
 /// The proof that we know the password, by the rules of `plugin`.
-fn scramble(password: &[u8], (plugin, nonce): (&str, &[u8]), secrecy: Secrecy) -> Result<Vec<u8>, Error> {
+fn scramble(password: &[u8], plugin: &str, nonce: &[u8], secrecy: Secrecy) -> Result<Vec<u8>, Error> {
     match plugin {
         "mysql_native_password" | "caching_sha2_password" if password.is_empty() => Ok(Vec::new()),
         "mysql_native_password" => {
@@ -509,15 +508,15 @@ mod tests {
     #[test]
     fn passwords_are_proven_and_not_told() {
         let nonce = &b"abcdefghijklmnopqrst"[..];
-        let proof = |plugin: &str| scramble(b"secret", (plugin, nonce), Secrecy::Open);
+        let proof = |plugin: &str| scramble(b"secret", plugin, nonce, Secrecy::Open);
         assert_eq!(proof("mysql_native_password").unwrap().len(), 20);
         assert_eq!(proof("caching_sha2_password").unwrap().len(), 32);
         for plugin in ["mysql_clear_password", "sha256_password", "client_ed25519"] {
             assert!(proof(plugin).is_err(), "{plugin}");
         }
-        let encrypted = |plugin: &str| scramble(b"secret", (plugin, nonce), Secrecy::Encrypted);
+        let encrypted = |plugin: &str| scramble(b"secret", plugin, nonce, Secrecy::Encrypted);
         assert!(encrypted("mysql_clear_password").is_err() && encrypted("sha256_password").is_ok());
-        let verified = scramble(b"secret", ("mysql_clear_password", nonce), Secrecy::Verified);
+        let verified = scramble(b"secret", "mysql_clear_password", nonce, Secrecy::Verified);
         assert_eq!(verified.unwrap(), b"secret\0");
     }
 }

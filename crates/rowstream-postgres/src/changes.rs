@@ -110,7 +110,8 @@ impl Changes {
     /// # Errors
     /// The server refuses to listen to the channel.
     pub(super) async fn new(
-        (source, mut connection): (&Arc<SourceState>, Connection),
+        source: &Arc<SourceState>,
+        mut connection: Connection,
         channel: Option<&str>,
         every: Duration,
     ) -> Result<Self, Error> {

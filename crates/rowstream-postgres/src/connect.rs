@@ -129,13 +129,14 @@ impl Connector {
     pub(super) fn new(
         config: &SourceSettings,
         target: Target,
-        (host, attrs): (usize, SessionAttrs),
+        host: usize,
+        attrs: SessionAttrs,
         command: Option<Arc<PasswordCommand>>,
     ) -> Result<Self, Error> {
         let tls = match (&target.host, target.ssl_mode) {
             (Host::Unix(_), _) | (_, SslMode::Disable) => None,
             (_, mode) => {
-                Some(tls::connector(&config.name, mode, (target.ssl_root_cert.as_deref(), &target.client))?)
+                Some(tls::connector(&config.name, mode, target.ssl_root_cert.as_deref(), &target.client)?)
             }
         };
         let statement_cache = config.statement_cache;

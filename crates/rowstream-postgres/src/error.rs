@@ -107,7 +107,7 @@ impl DatabaseError {
     /// The error as a user sees it.
     pub(super) fn into_error(self) -> Error {
         match self.is_syntax_of_value() {
-            true => self.into_error_as((INVALID_DATA, StatusCode::BAD_REQUEST), None),
+            true => self.into_error_as(INVALID_DATA, StatusCode::BAD_REQUEST, None),
             false => self.into_error_at(None),
         }
     }
@@ -141,14 +141,14 @@ impl DatabaseError {
 
     /// The error as a user sees it, with its place in the statement in bytes, if that is known.
     fn into_error_at(self, offset: Option<usize>) -> Error {
-        let code = match self.is_stale_statement() {
+        let (code, status) = match self.is_stale_statement() {
             true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
             false => classify(&self.sqlstate),
         };
-        self.into_error_as(code, offset)
+        self.into_error_as(code, status, offset)
     }
 
-    fn into_error_as(self, (code, status): (&'static str, StatusCode), offset: Option<usize>) -> Error {
+    fn into_error_as(self, code: &'static str, status: StatusCode, offset: Option<usize>) -> Error {
         let remedy = remedy(&self.sqlstate, &self.message).map(str::to_owned);
         let mut error = match self.is_for_clients() {
             true => Error::new(code, status, self.message),

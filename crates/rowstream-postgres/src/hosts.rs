@@ -119,7 +119,7 @@ impl Hosts {
             Ok(Arc::new(Host {
                 source: name.clone(),
                 name: super::url::Target::address(&target),
-                connector: Connector::new(settings, target, (at, attrs), command.clone())?,
+                connector: Connector::new(settings, target, at, attrs, command.clone())?,
                 in_use: AtomicUsize::new(0),
                 suits: AtomicBool::new(true),
                 state: Mutex::new(State {

@@ -137,12 +137,13 @@ impl Source {
     /// can't be read in parts.
     pub async fn acquire_parts(
         &self,
-        (table, most): (&str, usize),
+        table: &str,
+        most: usize,
         priority: Priority,
         patience: Patience<'_>,
     ) -> Result<Parts, Error> {
         let first = self.acquire(Snapshot::Transaction, priority, patience).await?;
-        Parts::begin(first, (self, priority, patience.client()), table, most).await
+        Parts::begin(first, self, priority, patience.client(), table, most).await
     }
 
     /// Waits for a connection that reads one shard of a table. A new snapshot is kept for a while.
@@ -165,7 +166,7 @@ impl Source {
         let place = self.0.pool.try_acquire_at(&(), priority, client)?;
         let mut connection = self.0.hosts.connection(Some(&place)).await.ok()?;
         self.learn_role(&mut connection).await.ok()?;
-        Some(Session::new(self.0, (place, connection), Snapshot::Transaction, self.1))
+        Some(Session::new(self.0, place, connection, Snapshot::Transaction, self.1))
     }
 
     /// Makes a connection learn the settings of its role. If the server stays silent, this fails
@@ -250,12 +251,12 @@ impl Database for Source {
             return Err(error);
         }
         self.learn_role(&mut connection).await?;
-        Ok(Session::new(Arc::clone(&self.0), (place, connection), snapshot, self.1.clone()))
+        Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot, self.1.clone()))
     }
 
     async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {
         let connection = self.0.hosts.connection(None).await?;
-        Changes::new((&self.0, connection), channel, every).await
+        Changes::new(&self.0, connection, channel, every).await
     }
 
     async fn look_up(

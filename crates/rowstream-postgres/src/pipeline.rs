@@ -188,7 +188,7 @@ fn write(
         close(name, messages);
         write_describe(name, &statement.sent, messages)?;
     }
-    bind("", name, (&statement.sent, &statement.decoders), args, messages)?;
+    bind("", name, &statement.sent, &statement.decoders, args, messages)?;
     frontend::execute("", MAX_ROWS as i32, messages).map_err(unsendable)
 }
 

@@ -287,7 +287,8 @@ impl DatabaseSession for Session {
 impl Session {
     pub(super) fn new(
         shared: Arc<SourceState>,
-        (place, mut connection): (Lease<Connection>, Connection),
+        place: Lease<Connection>,
+        mut connection: Connection,
         snapshot: Snapshot,
         actor: Option<Arc<Actor>>,
     ) -> Self {
@@ -424,7 +425,7 @@ impl Session {
             self.description(1).await?.map_err(DatabaseError::into_error)?;
         }
         match described {
-            Ok(described) => ParsedStatement::new(name, described).map(Ok),
+            Ok((parameters, fields)) => ParsedStatement::new(name, parameters, fields).map(Ok),
             Err(refused) => Ok(Err(refused)),
         }
     }
@@ -915,7 +916,7 @@ fn bind_prepared(
     if prepared.name.is_empty() {
         parse("", &prepared.sent, write)?;
     }
-    bind(portal, &prepared.name, (&prepared.sent, &prepared.decoders), args, write)
+    bind(portal, &prepared.name, &prepared.sent, &prepared.decoders, args, write)
 }
 
 /// The types of a statement's parameters, and its columns, if it has a result.
@@ -935,7 +936,8 @@ fn parse(name: &str, sent: &SentStatement, write: &mut BytesMut) -> Result<(), E
 pub(super) fn bind(
     portal: &str,
     name: &str,
-    (sent, decoders): (&SentStatement, &[Decoder]),
+    sent: &SentStatement,
+    decoders: &[Decoder],
     args: &[&ParamValue],
     write: &mut BytesMut,
 ) -> Result<(), Error> {

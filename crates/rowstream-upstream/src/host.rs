@@ -105,7 +105,8 @@ impl Host {
         source: &str,
         settings: &Arc<Settings>,
         number: usize,
-        (tls, discovery): (Option<TlsConnector>, Option<Arc<Discovery>>),
+        tls: Option<TlsConnector>,
+        discovery: Option<Arc<Discovery>>,
         most: usize,
     ) -> Self {
         let base = &settings.hosts[number];

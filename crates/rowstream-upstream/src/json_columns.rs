@@ -172,7 +172,8 @@ impl Plan {
     /// A message about the first column whose value has the wrong type.
     pub fn encode(
         &self,
-        (row, found): (&str, &Finder),
+        row: &str,
+        found: &Finder,
         encoder: &mut impl RowWriter,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
@@ -297,7 +298,7 @@ mod tests {
         let mut finder = Finder::default();
         plan.find(row, &mut finder)?;
         let (mut out, mut encoder) = (Vec::new(), RowEncoder::new(Shape::Lines, &plan.columns()));
-        plan.encode((row, &finder), &mut encoder, &mut out)?;
+        plan.encode(row, &finder, &mut encoder, &mut out)?;
         Ok(String::from_utf8(out).expect("UTF-8").trim_end().to_owned())
     }
 

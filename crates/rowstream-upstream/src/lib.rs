@@ -189,8 +189,7 @@ impl Source {
         let most = settings.max_per_host.map_or(config.pool.max, |most| most.min(config.pool.max));
         let discovery = settings.discover.as_ref().map(|discover| Discovery::new(&config.name, discover));
         let discovery = discovery.map(Arc::new);
-        let host =
-            |number| Host::new(&config.name, &settings, number, (tls.clone(), discovery.clone()), most);
+        let host = |number| Host::new(&config.name, &settings, number, tls.clone(), discovery.clone(), most);
         let shared = SourceState {
             name: config.name.clone(),
             idle_timeout: config.pool.idle_timeout,
@@ -349,7 +348,7 @@ impl Source {
     ) -> Result<(Reply, WaitTimes), Error> {
         let waited = WaitTimes { pool: entered.elapsed(), begun: Instant::now() };
         let (place, (head, body)) = self.ask_again(place, group, call, waited.begun).await?;
-        Ok((Reply::new(head, body, place, (self, call), waited.begun)?, waited))
+        Ok((Reply::new(head, body, place, self, call, waited.begun)?, waited))
     }
 
     /// Sends a request, and sends it again if that may help and the source allows it.

@@ -56,7 +56,8 @@ impl Reply {
         head: http::response::Parts,
         body: Body,
         place: RequestLease,
-        (source, call): (&Source, &Call),
+        source: &Source,
+        call: &Call,
         begun: Instant,
     ) -> Result<Self, Error> {
         if head.status.is_redirection() && head.headers.contains_key(header::LOCATION) {

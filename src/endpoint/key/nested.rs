@@ -101,15 +101,17 @@ impl NestedStatement {
 pub(super) fn read(
     endpoint: &Endpoint,
     root: usize,
-    (columns, dialect): (&[KeyColumn], &'static Dialect),
-    (ordered, rest): (&database::Statement, &database::Statement),
+    columns: &[KeyColumn],
+    dialect: &'static Dialect,
+    ordered: &database::Statement,
+    rest: &database::Statement,
 ) -> Result<Vec<NestedStatement>, KeyRefusal> {
     let nest = endpoint.nest(root);
     if nest.len() > 1 && endpoint.follow().is_some() {
         return Err(("rows with lists in them can't be followed", "remove `follow`, or the lists").into());
     }
     let nested = |&statement: &usize| {
-        let chain = Chain::read(endpoint, (root, statement), dialect)?;
+        let chain = Chain::read(endpoint, root, statement, dialect)?;
         Ok(NestedStatement {
             statement,
             ordered: chain.below(ordered, columns),
@@ -191,7 +193,8 @@ struct Link<'a> {
 impl<'a> Chain<'a> {
     fn read(
         endpoint: &'a Endpoint,
-        (root, last): (usize, usize),
+        root: usize,
+        last: usize,
         dialect: &'static Dialect,
     ) -> Result<Self, KeyRefusal> {
         let mut links = Vec::new();
@@ -236,7 +239,7 @@ impl<'a> Chain<'a> {
         for (place, link) in self.links.iter().enumerate() {
             let (alias, parent) = (self.alias(place), self.parent_alias(place));
             let text = renumbered(&link.text, types.len(), self.dialect);
-            let _ = write!(sql, " join (\n{text}\n) as {alias} on {}", self.pairs(link, (&alias, &parent)));
+            let _ = write!(sql, " join (\n{text}\n) as {alias} on {}", self.pairs(link, &alias, &parent));
             types.extend_from_slice(&link.statement.query.types);
         }
         let _ = write!(sql, "\norder by {}", order.join(", "));
@@ -269,7 +272,7 @@ impl<'a> Chain<'a> {
     }
 
     /// The condition for the rows that belong together.
-    fn pairs(&self, link: &Link<'_>, (own, parent): (&str, &str)) -> String {
+    fn pairs(&self, link: &Link<'_>, own: &str, parent: &str) -> String {
         let quoted = |name: &str| self.dialect.quoted(name);
         let pair = |(column, other): &(String, String)| {
             format!("{own}.{} = {parent}.{}", quoted(column), quoted(other))

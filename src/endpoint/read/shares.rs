@@ -58,7 +58,7 @@ pub(super) fn shards(
         );
         return None;
     }
-    match Shards::new(endpoint, most, (dialect, defaults.cursor_secret), value.offset()) {
+    match Shards::new(endpoint, most, dialect, defaults.cursor_secret, value.offset()) {
         Ok(shards) => Some(shards),
         Err((message, hint)) => {
             value.error_with(message, hint);

@@ -105,7 +105,7 @@ impl<'a> Conditions<'a> {
             let value = [self.time(text)?];
             let since = matches!(operator, "=" | ">" | ">=").then_some(value[0]);
             let until = matches!(operator, "=" | "<" | "<=").then_some(value[0]);
-            return Ok(self.compare_times(&times, quoted, (operator, &value), [since, until]));
+            return Ok(self.compare_times(&times, quoted, operator, &value, [since, until]));
         }
         let (value, kind) = self.value(column, text)?;
         let value = self.add(value, kind);
@@ -118,7 +118,8 @@ impl<'a> Conditions<'a> {
         &mut self,
         times: &TimeComparisons,
         quoted: &str,
-        (operator, values): (&str, &[Instant]),
+        operator: &str,
+        values: &[Instant],
         [since, until]: [Option<Instant>; 2],
     ) -> String {
         let bounds = [since.map(|value| (times.since, value)), until.map(|value| (times.until, value))];
@@ -168,7 +169,7 @@ impl<'a> Conditions<'a> {
                 times_asked.iter().copied().min_by_key(by_time),
                 times_asked.iter().copied().max_by_key(by_time),
             ];
-            return Ok(self.compare_times(&times, quoted, ("in", &times_asked), range));
+            return Ok(self.compare_times(&times, quoted, "in", &times_asked, range));
         }
         if self.untyped(column).is_some() {
             let each = filled.map(|text| self.compare(column, quoted, "=", text));

@@ -115,7 +115,9 @@ impl RefineSettings {
         &self,
         endpoint: &Endpoint,
         place: &Range<usize>,
-        (asked, columns, order): (&Refinement, &[Column], &[KeyColumn]),
+        asked: &Refinement,
+        columns: &[Column],
+        order: &[KeyColumn],
         wrong: &mut Vec<WrongPair>,
     ) -> Option<RefinedEndpoint> {
         // No column can be compared, so this finds the conditions that the request may not have.

@@ -13,6 +13,7 @@
 //! file, so the reader trusts the bytes and panics on broken ones.
 
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions};
@@ -62,22 +63,24 @@ impl Pieces {
         Ok(Self { schema: Arc::new(schema), options, writer, full: FIRST, rows: FIRST_ROWS })
     }
 
-    /// Appends a piece to `packed` that begins with the row `from` of a batch. Returns its number
-    /// of rows.
+    /// Appends a piece to `packed` with the first of these rows of a batch. Returns its number of
+    /// rows.
     ///
     /// # Errors
     /// A row is longer than `limit`, or one of its values can't be written.
     pub(crate) fn pack(
         &mut self,
-        (arrays, from, rows): (&[ArrayRef], usize, usize),
+        arrays: &[ArrayRef],
+        rows: Range<usize>,
         columns: &[Column],
         limit: usize,
         packed: &mut Vec<u8>,
     ) -> Result<usize, Error> {
         let start = packed.len();
         let written = checked_piece(|| {
-            let rows = self.cut((arrays, from, rows), limit)?;
-            self.write((arrays, from, rows), columns, limit, packed).map(|()| rows)
+            let count = self.cut(arrays, rows.clone(), limit)?;
+            let piece = rows.start..rows.start + count;
+            self.write(arrays, piece, columns, limit, packed).map(|()| count)
         });
         match written {
             Ok(rows) => {
@@ -92,17 +95,18 @@ impl Pieces {
         }
     }
 
-    /// The number of rows, starting with `from`, that make a piece.
-    fn cut(&self, (arrays, from, rows): (&[ArrayRef], usize, usize), limit: usize) -> Result<usize, Error> {
-        let size =
-            |rows| arrays.iter().map(|array| sent::size(array, from, rows)).fold(0, usize::saturating_add);
+    /// The number of the first of these rows that make a piece.
+    fn cut(&self, arrays: &[ArrayRef], rows: Range<usize>, limit: usize) -> Result<usize, Error> {
+        let size = |count| {
+            arrays.iter().map(|array| sent::size(array, rows.start, count)).fold(0, usize::saturating_add)
+        };
         // If the piece is no longer than `limit`, neither is any of its rows.
         let full = self.full.min(limit).max(1);
-        let mut rows = self.rows.clamp(1, rows - from);
+        let mut count = self.rows.clamp(1, rows.len());
         loop {
-            match size(rows) {
-                bytes if bytes <= full => return Ok(rows),
-                bytes if rows > 1 => rows = (rows * full / bytes).clamp(1, rows - 1),
+            match size(count) {
+                bytes if bytes <= full => return Ok(count),
+                bytes if count > 1 => count = (count * full / bytes).clamp(1, count - 1),
                 bytes if bytes > limit => return Err(Error::row_too_large(bytes as u64, limit)),
                 _ => return Ok(1),
             }
@@ -111,21 +115,23 @@ impl Pieces {
 
     fn write(
         &mut self,
-        (arrays, from, rows): (&[ArrayRef], usize, usize),
+        arrays: &[ArrayRef],
+        rows: Range<usize>,
         columns: &[Column],
         limit: usize,
         packed: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let sent = arrays.iter().zip(self.schema.fields());
-        let sent = sent.map(|(array, field)| sent::array(&array.slice(from, rows), field.data_type()));
+        let sent =
+            sent.map(|(array, field)| sent::array(&array.slice(rows.start, rows.len()), field.data_type()));
         let sent = sent.collect::<Result<Vec<_>, _>>()?;
         let piece = RecordBatch::try_new_with_options(Arc::clone(&self.schema), sent, &self.options);
         let piece = piece.map_err(sent::unlike)?;
-        let count = u32::try_from(rows).map_err(|_| Error::protocol("a piece has 4 billion rows"))?;
+        let count = u32::try_from(rows.len()).map_err(|_| Error::protocol("a piece has 4 billion rows"))?;
         packed.extend_from_slice(&count.to_le_bytes());
         packed.extend_from_slice(&[0; 4]);
         let start = packed.len();
-        if let Some(row) = self.key_row((arrays, from, rows)) {
+        if let Some(row) = self.key_row(arrays, rows) {
             Columns::of(arrays).pack(row, columns, limit, packed)?;
         }
         let length = u32::try_from(packed.len() - start).expect("a row is below 4 GiB");
@@ -138,10 +144,11 @@ impl Pieces {
     }
 
     /// The row whose key the piece carries: the first row without a key, otherwise the last row.
-    fn key_row(&self, (arrays, from, rows): (&[ArrayRef], usize, usize)) -> Option<usize> {
+    fn key_row(&self, arrays: &[ArrayRef], mut rows: Range<usize>) -> Option<usize> {
         let keys = arrays.get(self.schema.fields().len()..).filter(|keys| !keys.is_empty())?;
         let is_null = |row: &usize| keys.iter().any(|key| key.is_null(*row));
-        Some((from..from + rows).find(is_null).unwrap_or(from + rows - 1))
+        let last = rows.end - 1;
+        Some(rows.find(is_null).unwrap_or(last))
     }
 }
 

@@ -90,10 +90,10 @@ fn data_type(of: &DataType) -> DataType {
 pub(super) fn array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Error> {
     Ok(match (array.data_type(), to) {
         (DataType::Utf8, DataType::Decimal128(precision, scale)) => {
-            decimals::<Decimal128Type>(array, to, (*precision, *scale), low)?
+            decimals::<Decimal128Type>(array, to, *precision, *scale, low)?
         }
         (DataType::Utf8, DataType::Decimal256(precision, scale)) => {
-            decimals::<Decimal256Type>(array, to, (*precision, *scale), i256::from_le_bytes)?
+            decimals::<Decimal256Type>(array, to, *precision, *scale, i256::from_le_bytes)?
         }
         (DataType::Dictionary(..), _) => {
             let dictionary = array.as_any_dictionary();
@@ -177,7 +177,8 @@ fn documents(array: &ArrayRef) -> Result<ArrayRef, Error> {
 fn decimals<T: DecimalType>(
     array: &ArrayRef,
     to: &DataType,
-    (precision, scale): (u8, i8),
+    precision: u8,
+    scale: i8,
     of: impl Fn([u8; 32]) -> T::Native,
 ) -> Result<ArrayRef, Error> {
     let units = |text: &str| {

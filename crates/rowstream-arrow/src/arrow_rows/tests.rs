@@ -312,7 +312,7 @@ fn sent(
     encoder.start(&mut out);
     while from < arrays[0].len() {
         let mut packed = Vec::new();
-        from += pieces.pack((arrays, from, arrays[0].len()), columns, limit, &mut packed)?;
+        from += pieces.pack(arrays, from..arrays[0].len(), columns, limit, &mut packed)?;
         let batch = piece(&packed, columns.len());
         assert!(batch.last.is_none(), "there is no key");
         counts.push(batch.rows);
@@ -453,7 +453,7 @@ fn the_last_columns_may_be_those_of_a_key() {
         let arrays = [Arc::clone(&texts), array(Int64Array::from(keys))];
         let mut pieces = Pieces::new(&schema, 1).unwrap();
         let mut packed = b"before".to_vec();
-        assert_eq!(pieces.pack((&arrays, 0, 3), &columns, ANY, &mut packed).unwrap(), 3);
+        assert_eq!(pieces.pack(&arrays, 0..3, &columns, ANY, &mut packed).unwrap(), 3);
         let batch = piece(packed.strip_prefix(b"before").unwrap(), 2);
         let mut line = Vec::new();
         let mut encoder = RowEncoder::new(Shape::Lines, &columns);

@@ -120,7 +120,7 @@ impl Connector {
 
 fn http2_by_tls(name: &str, target: &ServerTarget) -> Result<TlsConnector, Error> {
     let connector =
-        tls::connector(name, SslMode::VerifyFull, (target.ssl_ca.as_deref(), &ClientFiles::default()))?;
+        tls::connector(name, SslMode::VerifyFull, target.ssl_ca.as_deref(), &ClientFiles::default())?;
     let mut config = rustls::ClientConfig::clone(connector.config());
     config.alpn_protocols = vec![HTTP2.to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))

@@ -392,8 +392,8 @@ impl Session {
         };
         let columns = &self.prepared[running.index].described.columns;
         self.packed.clear();
-        let rows = (batch.columns(), running.row, batch.num_rows());
-        let taken = pieces.pack(rows, columns, self.shared.max_row, &mut self.packed)?;
+        let rows = running.row..batch.num_rows();
+        let taken = pieces.pack(batch.columns(), rows, columns, self.shared.max_row, &mut self.packed)?;
         running.took(taken);
         Ok(piece(&self.packed, columns.len()))
     }

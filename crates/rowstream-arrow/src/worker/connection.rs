@@ -347,8 +347,8 @@ impl<K: DriverKind> DriverRows for ForeignRows<'_, K> {
         let Some(pieces) = &self.pieces else {
             return self.values.pack(self.row, columns, limit, batch);
         };
-        let rows = (&*self.columns, self.row, self.rows);
-        self.taken.set(pieces.borrow_mut().pack(rows, columns, limit, batch)?);
+        let rows = self.row..self.rows;
+        self.taken.set(pieces.borrow_mut().pack(&self.columns, rows, columns, limit, batch)?);
         Ok(())
     }
 }

@@ -34,7 +34,8 @@ pub(super) struct Permit<C, S: Sites> {
 impl<C, S: Sites> Permit<C, S> {
     pub(super) fn new(
         shared: &Arc<PoolCore<C, S>>,
-        (priority, client): (Priority, Client),
+        priority: Priority,
+        client: Client,
         site: S::Site,
     ) -> Self {
         let is_stream = priority == Priority::Stream;

@@ -85,7 +85,8 @@ impl Streams {
     /// `waiting` has the clients that wait, each with the number of its requests.
     fn is_chosen(
         &self,
-        (number, reader): (u64, SlowReader),
+        number: u64,
+        reader: SlowReader,
         left: usize,
         waiting: impl Iterator<Item = (Client, usize)>,
     ) -> bool {
@@ -129,7 +130,7 @@ impl SlowStream {
         let before = streams.slow.get(&self.number)?.gives_way;
         let is_chosen = match before {
             Some(_) => left > 0,
-            None => streams.is_chosen((self.number, reader), left, waiting),
+            None => streams.is_chosen(self.number, reader, left, waiting),
         };
         let slow = streams.slow.get_mut(&self.number)?;
         slow.reader = reader;

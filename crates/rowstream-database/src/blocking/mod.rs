@@ -336,7 +336,7 @@ impl<D: Driver> Connections<D> {
         let is_current =
             |connection: &Connection<D>| connection.file() == file && !connection.link().is_dead();
         match place.take_idle().filter(is_current) {
-            Some(connection) => Ok(Session::new(&self.shared, (place, connection), snapshot)),
+            Some(connection) => Ok(Session::new(&self.shared, place, connection, snapshot)),
             None => self.connect(place, snapshot).await,
         }
     }
@@ -345,7 +345,7 @@ impl<D: Driver> Connections<D> {
         let connection = self.shared.open()?;
         // We create the session first: if this future is dropped meanwhile, the session still
         // returns the connection to the pool.
-        let mut session = Session::new(&self.shared, (place, connection), snapshot);
+        let mut session = Session::new(&self.shared, place, connection, snapshot);
         session.is_asking();
         match poll_fn(|cx| session.link().poll_reply(cx)).await {
             WorkerReply::Failed(error) => Err(error),

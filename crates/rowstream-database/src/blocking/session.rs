@@ -121,7 +121,8 @@ impl<D: Driver> Session<D> {
     /// Makes a session with an open connection.
     pub(super) fn new(
         shared: &Arc<SourceState<D>>,
-        (place, connection): (Lease<Connection<D>>, Connection<D>),
+        place: Lease<Connection<D>>,
+        connection: Connection<D>,
         snapshot: Snapshot,
     ) -> Self {
         Self {

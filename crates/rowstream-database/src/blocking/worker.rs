@@ -85,7 +85,7 @@ impl<D: Driver> Worker<'_, D> {
                 Err(error) => WorkerReply::Failed(error),
             }),
             Command::Execute { statement, args, transaction, batches } => {
-                self.execute(&statement, &args, (transaction, batches));
+                self.execute(&statement, &args, transaction, batches);
             }
             Command::LookUp(requests) => {
                 let outcomes = requests.iter().map(|request| self.look_up(request)).collect();
@@ -115,10 +115,11 @@ impl<D: Driver> Worker<'_, D> {
         &self,
         described: &StatementDescription<D::Plan>,
         args: &[D::Argument],
-        how: (bool, Option<usize>),
+        transaction: bool,
+        batches: Option<usize>,
     ) {
         let _run = filling::start(&self.shared.running, self.shared.statement_timeout);
-        match self.stream(described, args, how) {
+        match self.stream(described, args, transaction, batches) {
             Ok(()) => filling::finish(Ok(())),
             Err(StopReason::Failed(error)) => filling::finish(Err(error)),
             Err(StopReason::Abandoned) => {}
@@ -130,7 +131,8 @@ impl<D: Driver> Worker<'_, D> {
         &self,
         described: &StatementDescription<D::Plan>,
         args: &[D::Argument],
-        (transaction, batches): (bool, Option<usize>),
+        transaction: bool,
+        batches: Option<usize>,
     ) -> Result<(), StopReason> {
         if transaction {
             self.begin()?;

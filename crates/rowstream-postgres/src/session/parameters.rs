@@ -34,10 +34,7 @@ pub(super) struct ParsedStatement {
 
 impl ParsedStatement {
     /// Made from the server's answers: the types of the parameters, and the columns.
-    pub(super) fn new(
-        name: String,
-        (parameters, fields): (Vec<u32>, Option<Vec<Field>>),
-    ) -> Result<Self, Error> {
+    pub(super) fn new(name: String, parameters: Vec<u32>, fields: Option<Vec<Field>>) -> Result<Self, Error> {
         match fields {
             Some(_) if parameters.iter().any(|oid| COMPOSITES.contains(oid)) => Err(of_composite()),
             Some(fields) => Ok(Self { name, parameters, fields }),

@@ -96,7 +96,9 @@ impl Parts {
     /// enough pages for them. There are at most `most` in all.
     pub async fn begin(
         mut first: Session,
-        (source, priority, client): (&Source, Priority, Client),
+        source: &Source,
+        priority: Priority,
+        client: Client,
         table: &str,
         most: usize,
     ) -> Result<Self, Error> {
@@ -104,7 +106,7 @@ impl Parts {
         let worth = usize::try_from(snapshot.pages / LEAST_PAGES).unwrap_or(most);
         let mut further = Vec::new();
         for _ in 1..most.min(worth) {
-            further.push(Self::further(source.clone(), (priority, client), &snapshot, table));
+            further.push(Self::further(source.clone(), priority, client, &snapshot, table));
         }
         let mut sessions = vec![first];
         for session in join_all(further).await {
@@ -128,7 +130,8 @@ impl Parts {
     /// once.
     async fn further(
         source: Source,
-        (priority, client): (Priority, Client),
+        priority: Priority,
+        client: Client,
         snapshot: &TableSnapshot,
         table: &str,
     ) -> Result<Option<Session>, Error> {

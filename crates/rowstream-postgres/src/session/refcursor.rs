@@ -161,7 +161,7 @@ impl Session {
     fn write_fetch(&mut self, fetch: &str, prepared: &Prepared) -> Result<(), Error> {
         let write = &mut self.connection().wire.write;
         frontend::parse("", fetch, [], write).map_err(unsendable)?;
-        bind("", &prepared.name, (&prepared.sent, &prepared.decoders), &[], write)?;
+        bind("", &prepared.name, &prepared.sent, &prepared.decoders, &[], write)?;
         frontend::execute("", 0, write).map_err(unsendable)?;
         frontend::sync(write);
         Ok(())

@@ -93,17 +93,12 @@ pub(super) fn keep(session: Session, room: OwnedSemaphorePermit, snapshot: &Tabl
     let life = Life::new(Instant::now());
     let kept = Kept { reader: Arc::clone(&reader), expires: life.end() };
     session.shared.snapshots.insert(snapshot.id.clone(), kept);
-    tokio::spawn(hold(session, room, (snapshot.id.clone(), Arc::clone(&reader)), life));
+    tokio::spawn(hold(session, room, snapshot.id.clone(), Arc::clone(&reader), life));
     reader
 }
 
 /// Holds the session until its snapshot expires.
-async fn hold(
-    mut session: Session,
-    room: OwnedSemaphorePermit,
-    (id, readers): (String, Reader),
-    mut life: Life,
-) {
+async fn hold(mut session: Session, room: OwnedSemaphorePermit, id: String, readers: Reader, mut life: Life) {
     while life.goes_on(Instant::now(), Arc::strong_count(&readers) > OWN) {
         session.shared.snapshots.renew(&id, life.end());
         tokio::time::sleep(TICK).await;
