@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use http::StatusCode;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -487,6 +488,50 @@ async fn the_token_is_sent_and_never_shown() {
         }
     }
     drop(folder);
+}
+
+/// A download of an hour began again with a token that had expired meanwhile, and ended with 401, although
+/// its file had a new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_may_be_replaced_during_a_download() {
+    let server = server().await;
+    let config = |token: &str| {
+        let source = "[source.db]\nurl = \"sqlite:rows.db\"\ncreate = [\"data.sql\"]\n";
+        let config =
+            format!("authorization = [\"me\"]\n{source}[token.me]\nsha256 = \"{}\"\n", sha256(token));
+        fs::write(server.folder().join("rowstream.toml"), config).unwrap();
+        server.hang_up();
+    };
+    let expected = whole(&server, "/rows.ndjson").await;
+    config("first");
+    let url = server.url("/rows.ndjson");
+    wait_until("it needs a token", async || match get(&url).await.status {
+        StatusCode::UNAUTHORIZED => Ok(()),
+        status => Err(status),
+    })
+    .await;
+    let proxy = behind_proxy(&server, Faults { pieces: Some(SLOW), ..Faults::default() }).await;
+    let (folder, token, _) = file("token");
+    fs::write(&token, "first").unwrap();
+    let path = folder.path().join("rows.ndjson");
+    let url = format!("http://{}/rows.ndjson", proxy.address());
+    let mut child = command(&[&url, "-o", path.to_str().unwrap(), "--token-file", token.to_str().unwrap()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until_saved(&folder.path().join("rows.ndjson.part"), &Value::Null).await;
+    fs::write(&token, "second").unwrap();
+    config("second");
+    wait_until("both reloads", async || match server.stderr().matches("reloaded: ").count() {
+        2 => Ok(()),
+        reloads => Err(reloads),
+    })
+    .await;
+    proxy.set_to_client(Faults::default());
+    proxy.cut_now(Cut::Reset);
+    let ended = wait("the download ends", tokio::task::spawn_blocking(move || child.wait())).await;
+    assert!(ended.unwrap().unwrap().success(), "{}", server.stderr());
+    assert!(fs::read_to_string(&path).unwrap() == expected);
 }
 
 #[tokio::test]

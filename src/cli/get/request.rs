@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl EndpointUrl {
 pub(super) struct Requests {
     pub(super) url: EndpointUrl,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    authorization: Option<HeaderValue>,
+    token: TokenSource,
     /// The longest wait for the head of a response.
     first_row: Duration,
     /// True if we ask for records among the rows.
@@ -146,9 +146,9 @@ impl Requests {
         let url = args.url.clone();
         let tls = url.is_https.then(|| tls(&url.authority, args.ca.as_deref())).transpose();
         let tls = tls.map_err(|error| Failure::Message(format!("{}: {error}", url.authority)))?;
-        let authorization = authorization(args.token_file.as_deref())?;
+        let token = TokenSource::new(args.token_file.as_deref()).map_err(Failure::Message)?;
         let first_row = Duration::from_secs(args.timeout);
-        Ok(Self { is_framed: url.is_framed(), url, tls, authorization, first_row })
+        Ok(Self { is_framed: url.is_framed(), url, tls, token, first_row })
     }
 
     /// Requests for one of `of` shards. The index begins at 0.
@@ -192,8 +192,8 @@ impl Requests {
         }
         let body = timeout(PATIENCE, response.text()).await.unwrap_or_default();
         let fault = Fault::of_status(response.status, &response.headers, &body);
-        match (response.status, &self.authorization) {
-            (StatusCode::UNAUTHORIZED, None) => {
+        match (response.status, &self.token) {
+            (StatusCode::UNAUTHORIZED, TokenSource::Nowhere) => {
                 Err(fault.or_hint("set the variable ROWSTREAM_TOKEN, or use --token-file FILE"))
             }
             _ => Err(fault),
@@ -223,8 +223,8 @@ impl Requests {
             .header(header::CONNECTION, "TE, close")
             .body(String::new())
             .map_err(Fault::cut)?;
-        if let Some(authorization) = &self.authorization {
-            request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());
+        if let Some(authorization) = self.token.header().map_err(Fault::cut)? {
+            request.headers_mut().insert(header::AUTHORIZATION, authorization);
         }
         let stream =
             self.connect().await.map_err(|error| Fault::cut(format!("{}: {error}", self.url.authority)))?;
@@ -375,30 +375,55 @@ fn tls(
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 
-/// The header with the token of the file or the variable. No error shows the token.
-fn authorization(file: Option<&Path>) -> Result<Option<HeaderValue>, Failure> {
-    let (place, token) = match file {
-        Some(file) => {
-            let place = shown(&file.to_string_lossy());
-            let text = fs::read_to_string(file)
-                .map_err(|error| Failure::Message(format!("the token in {place} can't be read: {error}")))?;
-            (place, text)
+/// The place of the bearer token. No error shows the token.
+#[derive(Clone)]
+enum TokenSource {
+    Nowhere,
+    Variable(HeaderValue),
+    /// It's read for each request, because a long download can outlive a token.
+    File(PathBuf),
+}
+
+impl TokenSource {
+    /// Those of `file`, otherwise of the variable.
+    ///
+    /// # Errors
+    /// There's no token in it.
+    fn new(file: Option<&Path>) -> Result<Self, String> {
+        if let Some(file) = file {
+            let file = Self::File(file.to_owned());
+            return file.header().map(|_| file);
         }
-        None => match env::var(TOKEN) {
-            Ok(token) if !token.is_empty() => (TOKEN.to_owned(), token),
-            _ => return Ok(None),
-        },
-    };
+        match env::var(TOKEN) {
+            Ok(token) if !token.is_empty() => bearer(TOKEN, &token).map(Self::Variable),
+            _ => Ok(Self::Nowhere),
+        }
+    }
+
+    /// The header of a request.
+    fn header(&self) -> Result<Option<HeaderValue>, String> {
+        match self {
+            Self::Nowhere => Ok(None),
+            Self::Variable(header) => Ok(Some(header.clone())),
+            Self::File(file) => {
+                let place = shown(&file.to_string_lossy());
+                let token = fs::read_to_string(file);
+                let token = token.map_err(|error| format!("the token in {place} can't be read: {error}"))?;
+                bearer(&place, &token).map(Some)
+            }
+        }
+    }
+}
+
+/// The header with a token, which was read from `place`.
+fn bearer(place: &str, token: &str) -> Result<HeaderValue, String> {
     let token = token.trim();
     let is_word = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     let header = HeaderValue::try_from(format!("Bearer {token}")).ok().filter(|_| is_word);
-    let mut header = header.ok_or_else(|| {
-        Failure::Message(format!(
-            "{place} has no token\n    hint: a token is one word of ASCII, without `Bearer`"
-        ))
-    })?;
+    let mut header = header
+        .ok_or_else(|| format!("{place} has no token, which is one word of ASCII, without `Bearer`"))?;
     header.set_sensitive(true);
-    Ok(Some(header))
+    Ok(header)
 }
 
 #[cfg(test)]
