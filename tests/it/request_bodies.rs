@@ -82,6 +82,8 @@ async fn a_body_has_the_answer_of_a_get() {
     for (path, get, json, form) in [
         ("/items", "ids=1,3", json!({"ids": [1, 3]}), "ids=1&ids=3"),
         ("/items.csv", "n=3", json!({"n": 3}), "n=3"),
+        // JavaScript, Lua and spreadsheets write an integer like this.
+        ("/items", "ids=1,3&n=1", json!({"ids": [1.0, 3.0], "n": 1.0}), "ids=1,3&n=1"),
         (
             "/items",
             "ids=7&_numbers=string",
@@ -232,6 +234,8 @@ async fn wrong_bodies_are_refused() {
             "invalid_parameter",
             "both in the URL and in the body",
         ),
+        ("/items", &[("content-type", JSON)], "{\"n\": 3.5}", 400, "invalid_parameter", "not an integer"),
+        ("/items?n=3.0", &[], "", 400, "invalid_parameter", "not an integer"),
         ("/echo", &[("content-type", JSON)], "{\"x\": 1}", 400, "invalid_parameter", "`x`"),
         ("/echo", &[("content-type", JSON)], "{\"t\": {}}", 400, "invalid_parameter", "an object"),
         ("/echo", &[("content-type", JSON)], "{\"t\": [\"a\"]}", 400, "invalid_parameter", "a list"),

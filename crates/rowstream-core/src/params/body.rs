@@ -7,7 +7,7 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::bind::check_count;
-use super::{Param, ParamValue, query_decode};
+use super::{Param, ParamType, ParamValue, decimal, query_decode};
 use crate::Error;
 
 /// The parameters in the body of a request.
@@ -173,7 +173,7 @@ fn take_texts(name: &str, value: &RawValue, pairs: &mut Vec<Pair>) -> Result<(),
     }
     check_count(pairs.len() + values.len())?;
     for value in values {
-        let text = text(value).map_err(|why| wrong(name, &why))?;
+        let text = integer_text(value).map_err(|why| wrong(name, &why))?;
         pairs.push((name.to_owned(), text.into_owned()));
     }
     Ok(())
@@ -198,6 +198,13 @@ fn text(value: &RawValue) -> Result<Cow<'_, str>, String> {
     }
 }
 
+/// The same for an integer. JSON has one type of number, and some programs write 3 as `3.0`.
+fn integer_text(value: &RawValue) -> Result<Cow<'_, str>, String> {
+    let text = text(value)?;
+    let is_string = value.get().starts_with('"');
+    Ok(decimal::whole(&text).filter(|_| !is_string).map_or(text, Cow::from))
+}
+
 fn elements(list: &RawValue) -> Vec<&RawValue> {
     serde_json::from_str(list.get()).unwrap_or_default()
 }
@@ -205,8 +212,11 @@ fn elements(list: &RawValue) -> Vec<&RawValue> {
 /// The value of a parameter that is a member of a JSON object. `None` if it's `null`, which is the
 /// same as no member.
 pub(super) fn value(param: &Param, json: &RawValue) -> Result<Option<ParamValue>, String> {
-    use super::ParamType::Json;
-    let text = |value| if param.kind == Json { Ok(Cow::from(RawValue::get(value))) } else { text(value) };
+    let text = |value| match param.kind {
+        ParamType::Json => Ok(Cow::from(RawValue::get(value))),
+        ParamType::Integer => integer_text(value),
+        _ => text(value),
+    };
     match json.get().as_bytes()[0] {
         b'n' => Ok(None),
         b'[' if param.list => {
@@ -285,6 +295,13 @@ mod tests {
             ),
             (Param::new("p", ParamType::Integer), r#"{"p": "7"}"#, ParamValue::Integer(7)),
             (
+                Param::new("p", ParamType::Integer),
+                r#"{"p": 9007199254740993.0}"#,
+                ParamValue::Integer(9_007_199_254_740_993),
+            ),
+            (Param::new("p", ParamType::Integer), r#"{"p": -1.2E2}"#, ParamValue::Integer(-120)),
+            (list(ParamType::Integer), r#"{"p": [1.0, 2e0]}"#, integers(&[1, 2])),
+            (
                 Param::new("p", ParamType::Number),
                 r#"{"p": 0.100000000000000005551}"#,
                 ParamValue::Number("0.100000000000000005551".into()),
@@ -319,6 +336,9 @@ mod tests {
             (list(ParamType::Integer), r#"{"p": [1], "p": [2]}"#, "more than once"),
             (Param::new("p", ParamType::Integer), r#"{"p": [1]}"#, "it is a list"),
             (Param::new("p", ParamType::Integer), r#"{"p": {}}"#, "it is an object"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 3.5}"#, "`3.5` is not an integer"),
+            (Param::new("p", ParamType::Integer), r#"{"p": "3.0"}"#, "`3.0` is not an integer"),
+            (Param::new("p", ParamType::Integer), r#"{"p": 1e19}"#, "beyond the integers of 64 bits"),
             (Param::new("p", ParamType::Integer), r#"{"p": null}"#, "it is missing"),
             (list(ParamType::Integer), r#"{"p": [1, null]}"#, "`null`"),
             (list(ParamType::Integer), r#"{"p": [1, "x"]}"#, "`x` is not an integer"),

@@ -26,6 +26,19 @@ pub(super) fn to_json(text: &str) -> Option<String> {
     Some(format!("{sign}{whole}{point}{fraction}{exponent}"))
 }
 
+/// Writes a whole number without a point and an exponent: `3` for `3.0`, `100` for `1e2`. `None` if it
+/// has neither of them, or isn't whole.
+pub(super) fn whole(text: &str) -> Option<String> {
+    if !text.contains(['.', 'e', 'E']) {
+        return None;
+    }
+    let Decimal { negative, exponent, mut digits } = Decimal::read(text)?;
+    let length = usize::try_from(exponent).ok().filter(|&length| digits.len() <= length)?;
+    digits.resize(length.max(1), b'0');
+    let digits = String::from_utf8(digits).ok()?;
+    Some(if negative { format!("-{digits}") } else { digits })
+}
+
 /// Compares two decimal numbers by value (`1.0` equals `1`, `1e2` is greater than `99`). Texts that
 /// aren't decimal numbers are equal.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
@@ -113,6 +126,29 @@ mod tests {
             "1.2.3", "--1", "1e1.5", "١",
         ] {
             assert_eq!(to_json(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers() {
+        for (text, expected) in [
+            ("3.0", Some("3")),
+            ("3.00", Some("3")),
+            ("1e2", Some("100")),
+            ("-1.50E+1", Some("-15")),
+            ("100e-2", Some("1")),
+            ("0.0", Some("0")),
+            ("-0.0", Some("0")),
+            ("0e5", Some("0")),
+            ("9007199254740993.0", Some("9007199254740993")),
+            ("3.5", None),
+            ("0.5", None),
+            ("1e-2", None),
+            ("3", None),
+            ("1e10000", None),
+            ("true", None),
+        ] {
+            assert_eq!(whole(text).as_deref(), expected, "{text}");
         }
     }
 
