@@ -1,7 +1,7 @@
 //! Parameters as databases get them: absent, empty, and with a type that the statement doesn't
 //! determine. SQLite and PostgreSQL have the same results.
 
-use crate::support::{Ended, Reply, Server, TestDb, get, repository, rowstream};
+use crate::support::{Client, Ended, MariaDb, Reply, Server, TestDb, get, repository, rowstream};
 
 /// A server with the same files on SQLite and on PostgreSQL.
 struct Both {
@@ -239,5 +239,53 @@ async fn parameters_of_query_in_postgres() {
             (expected, ""),
             "{sql} {params:?}"
         );
+    }
+}
+
+/// The second 60 was bound as 59. PostgreSQL reads it as the next minute's second 0.
+#[tokio::test]
+async fn a_leap_second_is_the_next_second() {
+    const LIST: &str = "/*\nkey = [\"id\"]\nfilter = true\nsort = true\n[params]\n\
+        ts = { type = \"timestamp\", optional = true }\n*/\n\
+        select id, at, local from moment where cast(:ts as timestamptz) is null or at = :ts order by id";
+    let db = TestDb::new().await;
+    db.execute(
+        "create table moment (id int primary key, at timestamptz, local timestamp);
+         insert into moment values (1, '2024-06-30 23:59:59Z', '2024-06-30 23:59:59'),
+             (2, '2024-06-30 23:59:60Z', '2024-06-30 23:59:60')",
+    )
+    .await;
+    let server = serve(&db.url(), &[("moments", LIST)]).await;
+    for (query, expected) in [
+        ("ts=2024-06-30T23:59:60Z", "[2]"),
+        ("ts=2024-07-01T01:59:60%2B02:00", "[2]"),
+        ("at=eq.2024-06-30T23:59:60Z", "[2]"),
+        ("at=lt.2024-06-30T23:59:60Z", "[1]"),
+        ("local=eq.2024-06-30T23:59:60", "[2]"),
+        ("local=in.(2024-06-30T23:59:60,2024-06-30T23:59:59)", "[1,2]"),
+    ] {
+        let reply = get(&server.url(&format!("/moments?{query}"))).await;
+        assert_eq!(reply.status.as_u16(), 200, "{query}: {}", reply.text());
+        let rows = reply.json();
+        let ids: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["id"].to_string()).collect();
+        assert_eq!(format!("[{}]", ids.join(",")), expected, "{query}");
+    }
+    let body = r#"{"ts": "2024-06-30T23:59:60Z"}"#;
+    let request = http::Request::post(server.url("/moments")).header("content-type", "application/json");
+    let reply = Client::HTTP1.send(request.body(body.to_owned()).unwrap()).await;
+    assert_eq!(reply.json()[0]["id"], 2, "{}", reply.text());
+}
+
+/// MariaDB compared a time with the second 60 as NULL: no rows, and no error.
+#[tokio::test]
+async fn a_time_of_day_has_less_than_sixty_seconds() {
+    let db =
+        MariaDb::new("create table t (id int primary key, at time); insert into t values (1, '10:00:59');");
+    let server = serve(&db.url(), &[("times", "/*\nfilter = true\n*/\nselect id, at from t")]).await;
+    for (time, status) in
+        [("10:00:59", 200), ("-838:00:00", 200), ("10:00:60", 400), ("10:60", 400), ("10:00:99.5", 400)]
+    {
+        let reply = get(&server.url(&format!("/times?at=eq.{time}"))).await;
+        assert_eq!(reply.status.as_u16(), status, "{time}: {}", reply.text());
     }
 }

@@ -37,6 +37,14 @@ pub fn instant(text: &[u8]) -> Option<i64> {
     read(text).map(|(timestamp, _)| timestamp.micros).or_else(midnight)
 }
 
+/// True if the second of a valid date and time is 60. The library that we parse requests with reads it
+/// as 59.
+pub fn is_leap_second(text: &str) -> bool {
+    const BEFORE_SECOND: usize = "YYYYMMDDhhmm".len();
+    let digits = text.bytes().filter(u8::is_ascii_digit).skip(BEFORE_SECOND);
+    digits.take(2).eq(*b"60")
+}
+
 /// The precision of a fraction of a second.
 #[derive(PartialEq, Eq)]
 enum Precision {

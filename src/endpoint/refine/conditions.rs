@@ -1,6 +1,8 @@
 //! Writes the conditions of a request as SQL.
 
-use rowstream_core::datetime::instant;
+use jiff::Span;
+use jiff::civil::DateTime;
+use rowstream_core::datetime::{instant, is_leap_second};
 use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::filter::{Comparison, Condition, Truth};
 use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
@@ -327,7 +329,11 @@ fn check_local(text: &str) -> Result<(), String> {
 
 /// A date and time without an offset, in the form that databases store.
 fn local_time(text: &str) -> Result<ParamValue, String> {
-    let time: jiff::civil::DateTime = text.parse().map_err(|_| no_local_time(text))?;
+    let time = text.parse::<DateTime>().and_then(|time| match is_leap_second(text) {
+        true => time.checked_add(Span::new().seconds(1)),
+        false => Ok(time),
+    });
+    let time = time.map_err(|_| no_local_time(text))?;
     Ok(ParamValue::Text(format!("{} {}", time.date(), time.time())))
 }
 
@@ -341,9 +347,12 @@ fn check_time(text: &str) -> Result<(), String> {
     let is_number = |part: Option<&str>| {
         part.is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
     };
+    let is_below_60 = |part: Option<&str>| {
+        is_number(part) && part.and_then(|part| part.parse::<u8>().ok()).is_some_and(|number| number < 60)
+    };
     let (hours, minutes) = (parts.next(), parts.next());
     let seconds = parts.next().map_or("0", |part| part.split_once('.').map_or(part, |(seconds, _)| seconds));
-    match is_number(hours) && is_number(minutes) && is_number(Some(seconds)) {
+    match is_number(hours) && is_below_60(minutes) && is_below_60(Some(seconds)) {
         true => Ok(()),
         false => Err(format!("{} is not a time: write `09:00:00`", shown(text))),
     }

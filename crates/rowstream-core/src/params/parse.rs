@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use jiff::civil::Date;
+use jiff::{Span, Timestamp};
 use percent_encoding::percent_decode_str;
 
 use super::{Param, ParamType, ParamValue, decimal};
+use crate::datetime::is_leap_second;
 use crate::diagnostic::shown;
 
 impl Param {
@@ -120,7 +122,8 @@ fn date(text: &str) -> Result<ParamValue, String> {
 }
 
 /// RFC 3339 `date-time`, or the value of an HTML form's `datetime-local` or `date`. A date means
-/// its midnight. Without an offset, the time is UTC.
+/// its midnight. Without an offset, the time is UTC. The second 60 is the next minute's second 0, as in
+/// PostgreSQL.
 fn timestamp(text: &str) -> Result<ParamValue, String> {
     let parsed = match has_shape(text, "0000-00-00") {
         true => format!("{text}T00:00Z").parse(),
@@ -129,6 +132,8 @@ fn timestamp(text: &str) -> Result<ParamValue, String> {
             _ => text.parse(),
         },
     };
+    let next_second = |time: Timestamp| time.checked_add(Span::new().seconds(1));
+    let parsed = if is_leap_second(text) { parsed.and_then(next_second) } else { parsed };
     parsed.map(ParamValue::Timestamp).map_err(|_| not_a_timestamp(text))
 }
 
