@@ -20,9 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowstream_core::Error;
-use rowstream_core::diagnostic::{Diagnostic, excerpt, list, place};
+use rowstream_core::diagnostic::{Diagnostic, excerpt, list, place, shown};
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::Priority;
+use rowstream_core::sql::Outline;
 use rowstream_encode::{Column, Format};
 use tokio::time::timeout;
 
@@ -297,6 +298,7 @@ fn snapshot(endpoint: &Endpoint) -> Snapshot {
 /// The columns of one of an endpoint's statements, if they fit it.
 pub(crate) async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) -> Result<Columns, Error> {
     let statement = &endpoint.statements()[index];
+    check_only_reads(&statement.query.sql, source)?;
     let mut session = session(source, snapshot(endpoint)).await?;
     let columns = ask(&mut session, &statement.query, source).await?;
     let opened = session.rows_of(0);
@@ -316,6 +318,17 @@ pub(crate) async fn prepare(endpoint: &Endpoint, index: usize, source: &Source) 
         Some(plan) => Ok(Columns::Own(plan.bind(&columns, 0)?.columns.to_vec())),
         None => Ok(Columns::Own(columns.to_vec())),
     }
+}
+
+/// Checks that a statement has no words that a read-only transaction refuses. PostgreSQL
+/// prepares such a statement, and refuses only to execute it. MariaDB's message names no word.
+fn check_only_reads(sql: &str, source: &Source) -> Result<(), Error> {
+    let outline = Outline::new(sql, source.database()?.dialect());
+    let Some(place) = outline.and_then(|outline| outline.write()) else { return Ok(()) };
+    let words = shown(&sql[place.clone()]);
+    Err(Error::endpoint(format!("the statement writes or locks rows with {words}, but Rowstream only reads"))
+        .hint(format!("remove {words} with all that belongs to it"))
+        .position(place.start))
 }
 
 /// The columns of a statement. The database has [`PATIENCE`] to report them.

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Exit, Launch, Login, Server, TestDb, get, logins, pg_port, program, rowstream};
+use crate::support::{
+    Exit, Launch, Login, MariaDb, Server, TestDb, get, logins, pg_port, program, rowstream,
+};
 
 fn code(output: &Output) -> Option<i32> {
     output.status.code()
@@ -16,6 +18,43 @@ fn stdout(output: &Output) -> String {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// `check` accepted a statement that locks rows or writes, and each request was a 500, because
+/// transactions are read-only.
+#[tokio::test]
+async fn check_refuses_locks_and_writes() {
+    let db = TestDb::new().await;
+    db.execute("create table item (id int primary key, name text, share int)").await;
+    let maria = MariaDb::new("create table item (id int primary key, name text, share int)");
+    let (postgres, maria) = (db.url(), maria.url());
+    for (url, (sql, refused)) in [
+        (&postgres, ("select id from item for update", "for update")),
+        (&postgres, ("select id from item FOR NO  KEY UPDATE skip locked", "FOR NO  KEY UPDATE")),
+        (&postgres, ("select id from item for share", "for share")),
+        (&postgres, ("with x as (select id from item for key share) select id from x", "for key share")),
+        (&postgres, ("select id from (select id from item for update) as x", "for update")),
+        (&postgres, ("insert into item values (1) returning id", "insert")),
+        (&postgres, ("with x as (insert into item values (1) returning id) select id from x", "insert into")),
+        (&postgres, ("update item set name = 'a' returning id", "update")),
+        (&postgres, ("select substring(name from 1 for share) as id from item -- for update", "")),
+        (&maria, ("select id from item for update", "for update")),
+        (&maria, ("select id from item lock in share mode", "")),
+    ] {
+        let config = format!("[source.db]\nurl = \"{url}\"\n");
+        let checked = check(&[("rowstream.toml", &config), ("endpoints/a.sql", sql)]).await;
+        let said = stderr(&checked);
+        if refused.is_empty() {
+            assert_eq!(code(&checked), Some(0), "{sql}: {said}");
+            let server = Server::start(&[("rowstream.toml", &config), ("endpoints/a.sql", sql)]).await;
+            assert_eq!(get(&server.url("/a")).await.text(), "[]", "{sql}");
+        } else {
+            assert_eq!(code(&checked), Some(1), "{sql}: {said}");
+            assert!(said.contains(&format!("with `{refused}`, but Rowstream only reads")), "{sql}: {said}");
+            let column = sql.find(refused).unwrap() + 1;
+            assert!(said.contains(&format!("a.sql:1:{column}: ")), "{sql}: {said}");
+        }
+    }
 }
 
 /// A SQLite file with a table of two rows, and its URL.

@@ -61,6 +61,7 @@ pub static DIALECT: Dialect = Dialect {
         ],
     },
     filters: Ok(FILTERS),
+    writes: &[&["for", "update"], &["insert", "into"]],
     commits: Commits {
         order: CommitOrder::IfPromised(Refusal {
             message: "MySQL's transactions commit in any order, so a row could become visible after the key of one that was sent",

@@ -72,6 +72,14 @@ pub static DIALECT: Dialect = Dialect {
         ],
     },
     filters: Ok(FILTERS),
+    writes: &[
+        &["for", "update"],
+        &["for", "no", "key", "update"],
+        &["for", "share"],
+        &["for", "key", "share"],
+        &["insert", "into"],
+        &["merge", "into"],
+    ],
     commits: Commits {
         order: CommitOrder::IfPromised(Refusal {
             message: "PostgreSQL's transactions commit in any order, so a row could become visible after the key of one that was sent",

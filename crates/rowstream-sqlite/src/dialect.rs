@@ -45,6 +45,7 @@ pub static DIALECT: Dialect = Dialect {
         unordered: &[],
     },
     filters: Ok(FILTERS),
+    writes: &[],
     commits: Commits {
         order: CommitOrder::ByKey,
         transactions: Err(Refusal {

@@ -42,6 +42,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         message: "the SQL of a source of Arrow Flight SQL isn't known, so requests can't filter, sort or select",
         hint: "declare parameters, and use them in the statement",
     }),
+    writes: &[],
     commits: Commits {
         order: CommitOrder::Unknown(NOT_FOLLOWED),
         transactions: Err(NOT_FOLLOWED),

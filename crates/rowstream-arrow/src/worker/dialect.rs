@@ -81,6 +81,7 @@ const COMMON: Dialect = Dialect {
         unordered: &[],
     },
     filters: Ok(FILTERS),
+    writes: &[],
     commits: Commits {
         order: CommitOrder::Unknown(NOT_FOLLOWED),
         transactions: Err(NOT_FOLLOWED),

@@ -30,6 +30,9 @@ pub struct Dialect {
     pub keys: Keys,
     /// The SQL of the conditions and orders that requests ask for.
     pub filters: Result<Filters, Refusal>,
+    /// Words that lock rows or write, which a read-only transaction refuses. Empty if there's no such
+    /// transaction, or if the database itself refuses these statements early.
+    pub writes: &'static [&'static [&'static str]],
     /// The visibility of new rows, which decides how they can be followed.
     pub commits: Commits,
     /// The results that a statement can open for others to read.
@@ -672,6 +675,7 @@ pub mod samples {
         null_limit: None,
         keys: KEYS,
         filters: Ok(FILTERS),
+        writes: &[&["for", "update"], &["for", "share"], &["insert", "into"]],
         commits: Commits {
             order: CommitOrder::ByKey,
             transactions: Err(REFUSAL),
@@ -705,6 +709,7 @@ pub mod samples {
         null_limit: Some(Affixes { before: "ifnull(", behind: ", -1)" }),
         keys: KEYS,
         filters: Ok(FILTERS),
+        writes: &[],
         commits: Commits {
             order: CommitOrder::ByKey,
             transactions: Err(REFUSAL),
@@ -738,6 +743,7 @@ pub mod samples {
         null_limit: None,
         keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
         filters: Ok(Filters { nulls: NullOrder::Least, ..FILTERS }),
+        writes: &[],
         commits: Commits {
             order: CommitOrder::ByKey,
             transactions: Err(REFUSAL),

@@ -4,6 +4,7 @@
 //! Only plain statements are understood. For all others the answer is "unknown".
 
 mod computed;
+mod writes;
 
 use std::ops::Range;
 
