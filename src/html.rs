@@ -14,8 +14,8 @@ use base64::prelude::BASE64_STANDARD;
 use http::{HeaderValue, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream_core::params::{Pair, Param, percent_decode, query_decode};
-use rowstream_encode::Column;
 use rowstream_encode::html::{HtmlEncoder, HtmlLayout, LinkText, RowLink, UrlPart, escape};
+use rowstream_encode::{Column, ColumnKind};
 use sha2::{Digest as _, Sha256};
 
 use crate::endpoint::{Cardinality, Endpoint, LinkSegment, LinkTemplate, RefineSettings};
@@ -309,15 +309,17 @@ impl Page {
         out.tags(is_sorted.map_or("", |(_, arrow)| arrow));
     }
 
-    /// Writes a field for each condition on a column, or an empty one.
+    /// Writes a field for each condition on a column, and empty ones: numbers and times have at least
+    /// two fields, for a range.
     fn write_fields(&self, column: &Column, out: &mut Markup) {
         out.tags("<td>");
         if !self.filters_by(column) {
             return;
         }
         let name = &column.name;
-        let none = Some("").filter(|_| self.values(name).next().is_none());
-        for value in self.values(name).chain(none) {
+        let least: usize = if has_ranges(column.kind) { 2 } else { 1 };
+        let empty = least.saturating_sub(self.values(name).count());
+        for value in self.values(name).chain(std::iter::repeat_n("", empty)) {
             out.tags("<input form=\"filters\" name=\"").text(name).tags("\" aria-label=\"filter of ");
             out.text(name).tags("\" value=\"").text(value).tags("\">");
         }
@@ -364,6 +366,12 @@ impl Page {
         out.tags("</p>\n<div id=\"end\"></div>\n");
         out.0
     }
+}
+
+/// True for numbers, dates and times.
+fn has_ranges(kind: ColumnKind) -> bool {
+    use ColumnKind::{Any, Bool, Bytes, Json, List, Text, Uuid};
+    !matches!(kind, Any | Bool | Bytes | Json | List(_) | Text | Uuid)
 }
 
 /// The decoded pairs of a query. Those that can't be decoded are left out, because a request with

@@ -171,10 +171,10 @@ fn wants_page<B>(endpoint: &Endpoint, suffix: &Suffix, request: &Request<B>) -> 
 }
 
 /// Reads the limit of a page for browsers, and adds it if there's none. Removes the pairs that are
-/// empty, because a browser sends each field of a form.
+/// empty, because a browser sends each field of a form. An empty limit is that of the link to all rows.
 fn limit_page(asked: &mut Vec<Pair>, settings: &RefineSettings) -> RowLimit {
     let chosen = asked.iter().find(|(name, _)| name == "limit").map(|(_, value)| value.clone());
-    asked.retain(|(name, value)| !value.is_empty() || filter::is_reserved(name) && name != "limit");
+    asked.retain(|(_, value)| !value.is_empty());
     match chosen {
         _ if settings.has_limit => RowLimit::Own,
         Some(rows) => rows.parse().map_or(RowLimit::Own, RowLimit::Chosen),

@@ -489,6 +489,99 @@ async fn a_form_without_scripts_filters_the_rows() {
     assert!(browser.log().await.iter().all(|line| !line.contains("Content Security Policy")), "no violation");
 }
 
+/// The fields of the filters' form, by their names and values.
+fn fields(html: &str) -> Vec<(String, String)> {
+    let inputs = html.split("<input ").skip(1).map(|input| input.split('>').next().unwrap());
+    let attribute = |input: &str, name: &str| {
+        let (_, value) = input.split_once(&format!("{name}=\""))?;
+        value.split_once('"').map(|(value, _)| value.to_owned())
+    };
+    inputs
+        .map(|input| {
+            (
+                attribute(input, " name").or(attribute(input, "name")).unwrap(),
+                attribute(input, "value").unwrap(),
+            )
+        })
+        .collect()
+}
+
+/// The SQL of a list with a parameter of each kind that a form has, an enum among them.
+const FORM: &str = "/*
+key = [\"id\"]
+formats = [\"json\", \"html\"]
+filter = true
+sort = true
+select = true
+[params]
+state = { type = \"text\", enum = [\"PAID\", \"OPEN\"], default = \"PAID\" }
+least = { type = \"integer\", default = 100 }
+cheap = { type = \"boolean\", default = true }
+since = { type = \"date\", optional = true }
+n     = { type = \"integer\", default = 5 }
+*/
+select id, customer_id, status, total from orders
+where status = :state and id > :least and (not :cheap or total < 900) and (:since is null or id > 0)
+order by id limit :n";
+
+/// A form sends each of its fields. An empty `offset` or `order`, and an empty choice of an enum with a
+/// default, were 400s.
+#[tokio::test]
+async fn empty_fields_are_not_given() {
+    let (tables, folder) = shop().await;
+    let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    let config = format!("[source.db]\nurl = \"{url}\"\n");
+    let server = Server::start(&[("rowstream.toml", &*config), ("endpoints/list.sql", FORM)]).await;
+    let rows = async |url: String| {
+        let reply = accepting(&url, ACCEPT).await;
+        assert_eq!(reply.status.as_u16(), 200, "{url}: {}", reply.text());
+        first_cells(reply.text())
+    };
+    let names = ["id", "customer_id", "status", "total"];
+    // The names of the page's own form, and those that a form of the user may have.
+    let html = page(&tables, "/orders").await;
+    assert_eq!(
+        fields(&html).iter().map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>(),
+        names.iter().copied().collect()
+    );
+    let sent: Vec<_> = fields(&html).iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let all = rows(tables.url("/orders")).await;
+    assert_eq!(all.len(), 100);
+    for more in
+        ["", "&order=", "&offset=", "&select=", "&and=", "&or=", "&_count=", "&order=&offset=&select="]
+    {
+        assert_eq!(rows(tables.url(&format!("/orders?{}{more}", sent.join("&")))).await, all, "{more}");
+    }
+    let filled =
+        "id=gt.10&id=lt.20&customer_id=eq.2&status=in.(PAID,OPEN)&total=gte.1&order=id.desc&offset=1&limit=5";
+    assert_eq!(rows(tables.url(&format!("/orders?{filled}"))).await, ["11"]);
+
+    let empty: Vec<_> = names.iter().map(|name| format!("{name}=")).collect();
+    let params = "state=&least=&cheap=&since=&n=";
+    let all = rows(server.url("/list")).await;
+    assert_eq!(all, ["102", "104", "106", "108", "110"]);
+    for query in [params.to_owned(), format!("{params}&{}&order=", empty.join("&"))] {
+        assert_eq!(rows(server.url(&format!("/list?{query}"))).await, all, "{query}");
+    }
+    let of_program = get(&server.url(&format!("/list?{params}"))).await;
+    assert_eq!(of_program.json().as_array().map(Vec::len), Some(5), "{}", of_program.text());
+    let filled = "state=OPEN&least=120&cheap=false&since=2026-01-01&n=3&id=lt.130&total=gt.1&order=id.desc";
+    assert_eq!(rows(server.url(&format!("/list?{filled}"))).await, ["129", "127", "125"]);
+}
+
+/// Numbers and times have two fields, so that a form has both ends of a range.
+#[tokio::test]
+async fn ranges_have_two_fields() {
+    let (server, _folder) = shop().await;
+    let count = |html: &str, name: &str| fields(html).iter().filter(|(own, _)| own == name).count();
+    let html = page(&server, "/orders").await;
+    assert_eq!((count(&html, "id"), count(&html, "status")), (2, 1), "{html}");
+    let html = page(&server, "/orders?id=gte.10&id=&status=").await;
+    assert_eq!((first_cells(&html)[0].as_str(), count(&html, "id")), ("10", 2));
+    let html = page(&server, "/orders?id=gte.10&id=lt.12&status=").await;
+    assert_eq!((first_cells(&html), count(&html, "id")), (vec!["10".to_owned(), "11".to_owned()], 2));
+}
+
 /// The number of rows that a browser shows, the style, and the line about missing rows.
 async fn shown(browser: &Browser) -> Value {
     browser

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::{BodyParams, CouchFeed, FollowMode, Shard, body};
-use super::{CLAIMS, Param, ParamPlace, ParamType, ParamValue, percent_decode};
+use super::{CLAIMS, Param, ParamPlace, ParamValue, percent_decode};
 use crate::Error;
 use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
 use crate::error::bounds;
@@ -437,9 +437,8 @@ fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -
     if !param.list && texts.clone().nth(1).is_some() {
         return Err(MORE_THAN_ONCE.to_owned());
     }
-    // A form sends each of its fields, even those that the user left empty. Only a text can really
-    // be empty.
-    let fills_in = param.default.is_some() && param.kind != ParamType::Text;
+    // A form sends each of its fields, even those that the user left empty.
+    let fills_in = param.default.is_some() && !param.can_be_empty();
     let mut texts = texts.filter(|text| !(fills_in && text.as_ref().is_ok_and(|text| text.is_empty())));
     let Some(first) = texts.next() else {
         return param.default.clone().ok_or_else(|| "it is missing".to_owned());

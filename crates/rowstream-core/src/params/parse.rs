@@ -44,6 +44,12 @@ impl Param {
         Ok(value)
     }
 
+    /// True if an empty text is one of its values.
+    pub(super) fn can_be_empty(&self) -> bool {
+        let allows = |allowed: &ParamValue| *allowed == ParamValue::Text(String::new());
+        self.kind == ParamType::Text && (self.allowed.is_empty() || self.allowed.iter().any(allows))
+    }
+
     fn shown_allowed(&self) -> String {
         let texts: Vec<_> = self.allowed.iter().filter_map(ParamValue::postgres_text).collect();
         crate::diagnostic::list(texts.iter().map(String::as_str))
