@@ -41,7 +41,7 @@ pub fn choose<'a>(
 ) -> Result<Choice, Error> {
     let offered = |format: &Format| formats.contains(format);
     match (suffix, control) {
-        (Suffix::Unknown(name), Some(_)) => Err(not_known(name, formats)),
+        (Suffix::Unknown(name), Some(_)) if named(name).is_none() => Err(not_known(name, formats)),
         (Suffix::Unknown(name), None) => by_name(name, formats),
         (_, Some(name)) => by_name(name, formats),
         (Suffix::Format(format), None) => Some(*format).filter(offered).map(fixed).ok_or_else(|| {

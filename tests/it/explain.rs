@@ -226,6 +226,10 @@ async fn check_explains(url: &str, uses_index: &str) {
             "{stdout}"
         );
     }
+    for target in ["/things.csv?name=eq.n77", "/things.tsv?name=eq.n77", "/things?_format=csv&name=eq.n77"] {
+        let (status, stdout, _) = check(&["--explain", target]).await;
+        assert!(status == Some(0) && stdout.contains(uses_index), "{target}: {stdout}");
+    }
     let (_, counted, _) = check(&["--explain", "/things?_count=exact"]).await;
     assert!(counted.contains("    total\n        select count(*) as "), "{counted}");
     std::fs::write(endpoints.join("wrong.sql"), "select nothing from nowhere").expect("a file");

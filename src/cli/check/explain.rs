@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{Request, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use rowstream_core::error::ErrorDetail;
-use rowstream_core::params;
+use rowstream_core::params::{has_name, take_pairs};
 use serde_json::{Value, json};
 
 use super::Failure;
@@ -77,10 +77,13 @@ async fn answer(app: &Arc<App>, target: &str) -> Result<Value, Value> {
     }
 }
 
-/// The request of the plans. `_explain` is the first parameter, in front of anything else.
+/// The request of the plans, which are JSON whatever the target's format is. `_explain` is the first
+/// parameter, in front of anything else.
 fn explained(target: &str) -> String {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    format!("{path}?_explain=1&{query}")
+    // A query that can't be decoded is refused with its own error.
+    let query = take_pairs(query, |name| name == "_format").map_or(query.to_owned(), |(_, rest)| rest);
+    format!("{path}?_explain=1&_format=json&{query}")
 }
 
 /// Reads an argument: the path of a request, and its query.
@@ -97,7 +100,7 @@ pub(super) fn read_target(text: &str) -> Result<String, String> {
         "a request has no `#…`: write `#` as %23 in a value"
     } else if text.contains(char::is_whitespace) {
         "write a space as %20"
-    } else if params::has_name(query, "_explain") {
+    } else if has_name(query, "_explain") {
         "leave `_explain` out"
     } else if let Err(error) = explained(text).parse::<Uri>() {
         return Err(error.to_string());
