@@ -28,7 +28,9 @@ pub(super) fn files(table: &Table, links: &Links<'_>, names: &mut FileNames) -> 
     let mut files = vec![list(table, links, &place, &summary, None)];
     files.extend(lookup(table, links, &place, &see));
     let mut names = FileNames::default();
-    for link in links.to(table) {
+    // Without a path of the row, its lists have none either. One warning for the row is enough.
+    let has_lists = table.key().len() <= MOST_PARAMS;
+    for link in links.to(table).filter(|_| has_lists) {
         let place = place.below_params(&link.param_names()).below(&link.reference.list, &mut names);
         files.push(list(link.child, links, &place, &link.summary(), Some(link)));
     }

@@ -732,6 +732,21 @@ async fn a_path_that_is_too_long_writes_nothing() {
     assert!(said.contains("cannot be written: File name too long"), "{said}");
 }
 
+/// The warning about a table whose key is too long for a path was printed again for each table that
+/// refers to it.
+#[tokio::test]
+async fn a_table_without_a_path_has_one_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let columns: Vec<_> = (0..26).map(|number| format!("c{number}")).collect();
+    let (typed, key) = (columns.join(" int, "), columns.join(", "));
+    let sql = format!(
+        "create table wide ({typed} int, primary key ({key}));
+         create table child (id integer primary key, {typed} int, foreign key ({key}) references wide ({key}))"
+    );
+    let said = warnings(&sqlite(&folder.path().join("a.db"), &sql)).await;
+    assert_eq!(said.matches("is left out").count(), 1, "{said}");
+}
+
 /// A table that its database refuses was written anyway, and `check` failed.
 #[tokio::test]
 async fn a_refused_table_is_not_written() {
