@@ -41,6 +41,9 @@ impl App {
         tracker: &mut RequestTracker,
     ) -> Result<Option<Box<BodyParams>>, Error> {
         let kind = body_type(request.headers());
+        // A client that waits for `100 Continue` gets a refusal instead. Of other clients, the body is
+        // read first, because it's on its way and may be empty.
+        let kind = if request.headers().contains_key(header::EXPECT) { Ok(kind?) } else { kind };
         if tracker.permit.is_none() {
             tracker.permit = Some(self.admission.holding_for(self.network(request)));
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Client, MariaDb, Reply, Server, TestDb, peak_memory_bytes};
+use crate::support::{Client, MariaDb, Reply, Server, TestDb, peak_memory_bytes, sha256};
 
 /// The rows with one of these ids, in SQLite.
 const SQLITE: &str = "/*
@@ -313,6 +313,31 @@ async fn slow_and_endless_bodies_end() {
     let endless = [b"1000\r\n".as_slice(), &[b'x'; 0x1000]].concat();
     let endless = half_a_body(&server, "Transfer-Encoding: chunked", &endless).await;
     assert!(endless.starts_with("HTTP/1.1 413 "), "{endless}");
+}
+
+/// A client that waits for `100 Continue` before it sends its body got that, and only then a refusal
+/// that the head had already decided.
+#[tokio::test]
+async fn a_head_is_refused_without_its_body() {
+    let open = server("max_body = \"1KiB\"").await;
+    let closed = format!("authorization = [\"reader\"]\n[token.reader]\nsha256 = \"{}\"", sha256("secret"));
+    let closed = server(&closed).await;
+    for (server, target, headers, status) in [
+        (&open, "/echo", "Content-Type: text/plain\r\nContent-Length: 3", "415 "),
+        (&open, "/echo", "Content-Type: text/plain\r\nTransfer-Encoding: chunked", "415 "),
+        (&open, "/echo", "Content-Type: application/json\r\nContent-Length: 5000", "413 "),
+        (&open, "/nothing", "Content-Type: application/json\r\nContent-Length: 2", "404 "),
+        (&open, "/echo", "Content-Type: application/json\r\nContent-Length: 2", "100 Continue"),
+        (&closed, "/echo", "Content-Type: application/json\r\nContent-Length: 2", "401 "),
+    ] {
+        let mut socket = TcpStream::connect(server.address()).await.expect("it connects");
+        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n{headers}\r\n\r\n");
+        socket.write_all(head.as_bytes()).await.expect("it's sent");
+        let mut answer = [0; 12 + 9];
+        let read = tokio::time::timeout(Duration::from_secs(4), socket.read_exact(&mut answer)).await;
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(read.is_ok() && answer.starts_with(&format!("HTTP/1.1 {status}")), "{target}: {answer}");
+    }
 }
 
 /// A client that left within its body counted as one that sent an invalid body.
