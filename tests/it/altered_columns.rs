@@ -4,7 +4,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::{MariaDb, Server, TestDb, get, wait_until};
+use crate::support::{MariaDb, Reply, Server, TestDb, get, wait_until};
 
 const CONNECTIONS: usize = 3;
 const TABLE: &str = "create table t (id int primary key, n int); insert into t values (1, 7), (2, 8)";
@@ -117,4 +117,78 @@ async fn a_column_that_is_added_can_be_filtered() {
     wait_until("the column is known", async || get(&server.url("/t?m=eq.5")).await.status == 200).await;
     let rows: Value = get(&server.url("/t?m=eq.5&id=eq.1")).await.json();
     assert_eq!(rows, json!([{"id": 1, "n": 7, "m": 5}]));
+}
+
+/// The parameters of a prepared statement keep their types, so after a migration each of its requests
+/// failed as long as its connection lived: `operator does not exist: text = integer`, or a value that
+/// the former type can't have.
+#[tokio::test]
+async fn parameters_of_endpoint_files_follow_a_column_that_is_altered() {
+    let create =
+        "create table t (id int primary key, to_text int, to_bigint int, to_numeric int, to_uuid text);
+        insert into t values (1, 7, 8, 9, '0e37df36-f698-11e6-8dd4-cb9ced3df976')";
+    let alter = "alter table t alter column to_text type text, alter column to_bigint type bigint,
+            alter column to_numeric type numeric, alter column to_uuid type uuid using to_uuid::uuid;
+        update t set to_text = 'x', to_bigint = 3000000000, to_numeric = 1.5";
+    let uuid = "0e37df36-f698-11e6-8dd4-cb9ced3df976";
+    let columns = [
+        ("to_text", "text", "7", "x"),
+        ("to_bigint", "integer", "8", "3000000000"),
+        ("to_numeric", "number", "9", "1.5"),
+        ("to_uuid", "text", uuid, uuid),
+    ];
+    let db = TestDb::new().await;
+    db.execute(create).await;
+    let mut files = vec![(
+        "rowstream.toml".to_owned(),
+        format!("[source.db]\nurl = \"{}\"\npool = {{ max = {CONNECTIONS} }}\n", db.url()),
+    )];
+    for (column, kind, ..) in columns {
+        let params = format!("[params]\nx = {{ type = \"{kind}\", optional = true }}\n");
+        for (form, settings, sql) in [
+            ("list", "", format!("select id from t where {column} = :x")),
+            ("optional", "", format!("select id from t where :x is null or {column} = :x")),
+            ("one", "result = \"one\"\n", format!("select id from t where {column} = :x")),
+        ] {
+            files
+                .push((format!("endpoints/{form}/{column}.sql"), format!("/*\n{settings}{params}*/\n{sql}")));
+        }
+        let nested = format!(
+            "/*\n{params}*/\n-- name: ts :many\nselect id as n from t order by id;\n-- name: children :many nested \
+             in ts on n = n\nselect id as n, id from t where {column} = :x order by n"
+        );
+        files.push((format!("endpoints/nested/{column}.sql"), nested));
+    }
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let server = Server::start(&files).await;
+    let all = async |path: &str| join_all((0..20).map(|_| get_path(&server, path))).await;
+    let forms = ["list", "optional", "one", "nested"];
+    for (column, _, before, _) in columns {
+        for form in forms {
+            for reply in all(&format!("/{form}/{column}?x={before}")).await {
+                assert_eq!(reply.status, 200, "{form} {column}: {}", reply.text());
+            }
+        }
+    }
+    db.execute(alter).await;
+    for (column, _, _, after) in columns {
+        for form in forms {
+            let mut lost = Vec::new();
+            for _ in 0..5 {
+                for reply in all(&format!("/{form}/{column}?x={after}")).await {
+                    match reply.status.as_u16() {
+                        200 => {
+                            assert!(reply.text().contains("\"id\":1}"), "{form} {column}: {}", reply.text())
+                        }
+                        _ => lost.push(reply.text().to_owned()),
+                    }
+                }
+            }
+            assert!(lost.len() <= CONNECTIONS, "{form} {column}: {} lost: {lost:?}", lost.len());
+        }
+    }
+}
+
+async fn get_path(server: &Server, path: &str) -> Reply {
+    get(&server.url(path)).await
 }

@@ -62,6 +62,17 @@ impl DatabaseError {
         self.sqlstate == "26000"
     }
 
+    /// True if PostgreSQL has analysed a prepared statement again, because its tables were altered, and
+    /// refuses it with the types that its parameters had. Only such errors have a place.
+    pub(super) fn is_refused_again(&self) -> bool {
+        self.sqlstate.starts_with("42") && self.position.is_some() && !self.is_internal
+    }
+
+    /// True if a value can't be read by its type, which may be the one that an altered column had.
+    pub(super) fn is_of_value(&self) -> bool {
+        self.sqlstate.starts_with("22")
+    }
+
     /// True if the statement alone doesn't determine a parameter's type (42P18 and 42P08), or one of
     /// several functions or operators (42725).
     pub(super) fn is_undetermined(&self) -> bool {
@@ -129,6 +140,11 @@ impl DatabaseError {
         Error::bad_value(message).cause(self.message).sqlstate(self.sqlstate).hint(hint)
     }
 
+    /// The error of a statement that a migration has made invalid.
+    pub(super) fn into_changed(self) -> Error {
+        self.into_error_as(STATEMENT_CHANGED, StatusCode::SERVICE_UNAVAILABLE, None)
+    }
+
     /// The error of a statement that can't be prepared, with its place in bytes, if that is known.
     /// An internal error (class XX) is the server's or a pooler's, and may pass.
     pub(super) fn into_refusal(self, offset: Option<usize>) -> Error {
@@ -142,7 +158,7 @@ impl DatabaseError {
     /// The error as a user sees it, with its place in the statement in bytes, if that is known.
     fn into_error_at(self, offset: Option<usize>) -> Error {
         let (code, status) = match self.is_stale_statement() {
-            true => ("statement_changed", StatusCode::SERVICE_UNAVAILABLE),
+            true => (STATEMENT_CHANGED, StatusCode::SERVICE_UNAVAILABLE),
             false => classify(&self.sqlstate),
         };
         self.into_error_as(code, status, offset)
@@ -168,6 +184,8 @@ impl DatabaseError {
     }
 }
 
+/// The code of a statement that the next attempt prepares again.
+const STATEMENT_CHANGED: &str = "statement_changed";
 /// `idle_in_transaction_session_timeout` has passed.
 const IDLE_TOO_LONG: &str = "25P03";
 /// `transaction_timeout` has passed.

@@ -43,6 +43,8 @@ pub(super) struct Messages {
 pub(super) struct Note {
     /// True if its statement is parsed and described first.
     parses: bool,
+    /// True once the server has read its arguments.
+    is_bound: bool,
     /// True if its columns differ from the described ones.
     changed: bool,
 }
@@ -121,7 +123,7 @@ impl pipeline::Peer for Peer {
         if parses {
             messages.parsed.insert(statement.number);
         }
-        Ok(Note { parses, changed: false })
+        Ok(Note { parses, is_bound: false, changed: false })
     }
 
     fn send(&mut self, messages: &mut Messages, lookups: &mut Vec<Lookup>) {
@@ -198,10 +200,11 @@ impl Peer {
         match frame.tag {
             b'D' => self.take_row(frame),
             b'C' | b's' => self.end_rows(),
+            b'2' => self.take_bound(),
             b'T' => self.compare_columns(frame),
             b'E' => self.fail(frame),
             b'Z' => self.take_ready(frame),
-            b'1' | b'2' | b'3' | b't' | b'N' | b'S' | b'A' => Some(()),
+            b'1' | b'3' | b't' | b'N' | b'S' | b'A' => Some(()),
             _ => None,
         }
     }
@@ -219,6 +222,11 @@ impl Peer {
             Some(ExpectedReply::Rows(look_up)) => Some(look_up),
             _ => None,
         }
+    }
+
+    fn take_bound(&mut self) -> Option<()> {
+        self.current()?.note.is_bound = true;
+        Some(())
     }
 
     fn take_row(&mut self, frame: &Frame) -> Option<()> {
@@ -254,17 +262,20 @@ impl Peer {
         self.current().filter(|_| !error.fatal)?;
         let failed = self.take_current()?;
         self.skipping = true;
-        let missing = error.is_missing_statement();
-        if failed.note.parses || missing {
+        let Note { parses, is_bound, .. } = failed.note;
+        // A parameter may have the type that an altered column had, so the statement is parsed again.
+        let is_of_former_type = !parses && !is_bound && error.is_of_value();
+        let is_sent_again = error.is_missing_statement() || is_of_former_type;
+        if parses || is_sent_again {
             self.pipeline.lock().messages.parsed.remove(&failed.statement.number);
         }
-        match error.is_stale_statement() {
-            true if missing => failed.refuse(Refusal::Again),
-            true => self.forget(failed),
-            false => {
-                let error = error.into_error_of(&failed.statement.columns);
-                failed.refuse(Refusal::Failed(error));
-            }
+        if is_sent_again {
+            failed.refuse(Refusal::Again);
+        } else if error.is_stale_statement() || !parses && error.is_refused_again() {
+            self.forget(failed);
+        } else {
+            let error = error.into_error_of(&failed.statement.columns);
+            failed.refuse(Refusal::Failed(error));
         }
         self.refuse_skipped();
         Some(())

@@ -59,6 +59,7 @@ mod rewritten;
 mod snapshots;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -625,9 +626,13 @@ impl Session {
     fn note_suspended(&mut self) -> Result<(), Error> {
         match &mut self.state {
             State::Running(RunningStatement {
-                progress: progress @ Progress::Rows, refcursor: None, ..
+                progress: progress @ Progress::Rows,
+                prepared,
+                refcursor: None,
+                ..
             }) if self.shared.fetch_rows > 0 => {
                 *progress = Progress::Suspended;
+                prepared.note_run();
                 Ok(())
             }
             _ => Err(self.broken(out_of_order())),
@@ -655,8 +660,9 @@ impl Session {
     fn note_time(&mut self) {
         if let State::Running(RunningStatement { prepared, started, .. }) =
             std::mem::replace(&mut self.state, State::Idle)
-            && let Some(described) = self.shared.descriptions.get(&prepared.sql)
         {
+            prepared.note_run();
+            let Some(described) = self.shared.descriptions.get(&prepared.sql) else { return };
             let round_trip = self.connection().wire.round_trip;
             described.slow.note_time(started.elapsed().saturating_sub(round_trip));
         }
@@ -686,8 +692,8 @@ impl Session {
             _ => None,
         };
         let Some(prepared) = prepared else { return Ok(error.into_error()) };
-        self.forget_if_stale(&prepared, &error);
-        Ok(error.into_error_of(&prepared.columns))
+        let is_stale = self.forget_if_stale(&prepared, &error);
+        Ok(if is_stale { error.into_changed() } else { error.into_error_of(&prepared.columns) })
     }
 
     /// Stops after an error in the first pending answer. Returns the state until then.
@@ -702,12 +708,14 @@ impl Session {
         std::mem::replace(&mut self.state, stopped)
     }
 
-    /// Removes a statement that isn't valid any more, so that the next request prepares it again.
-    fn forget_if_stale(&mut self, prepared: &Prepared, error: &DatabaseError) {
-        if error.is_stale_statement() {
+    /// Removes a statement that may not be valid any more, so that the next request prepares it
+    /// again. Returns true if it isn't valid.
+    fn forget_if_stale(&mut self, prepared: &Prepared, error: &DatabaseError) -> bool {
+        if prepared.may_be_stale(error) {
             let connection = self.connection();
             connection.statements.remove(&prepared.sql, &mut connection.wire.write);
         }
+        prepared.is_stale(error)
     }
 
     fn error_of(&mut self, frame: &Frame) -> Result<DatabaseError, Error> {
@@ -990,6 +998,7 @@ fn prepared(
         refcursors: refcursors.map(|(column, _)| column).collect(),
         composites: composites.map(|(field, _)| field.type_oid).collect(),
         version,
+        has_run: AtomicBool::new(false),
     }
 }
 

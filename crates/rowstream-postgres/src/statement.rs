@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::BytesMut;
 use postgres_protocol::message::{backend, frontend};
@@ -15,6 +15,7 @@ use rowstream_database::statements::Statements;
 use rowstream_encode::Column;
 
 use super::dialect::DIALECT;
+use super::error::DatabaseError;
 use super::value::Decoder;
 
 /// A statement as it's sent to the server.
@@ -52,6 +53,27 @@ pub(super) struct Prepared {
     /// The version of the types when it was described.
     pub(super) version: u64,
     pub(super) leaves: SessionEffect,
+    /// True once it has run to its end, or to that of a portion.
+    pub(super) has_run: AtomicBool,
+}
+
+impl Prepared {
+    /// Records that it has run.
+    pub(super) fn note_run(&self) {
+        self.has_run.store(true, Ordering::Relaxed);
+    }
+
+    /// True if an error shows that it can't be used any more. An error that it always had doesn't.
+    pub(super) fn is_stale(&self, error: &DatabaseError) -> bool {
+        let has_run = self.has_run.load(Ordering::Relaxed);
+        error.is_stale_statement() || has_run && error.is_refused_again()
+    }
+
+    /// True if it should be prepared again, because it's stale, or perhaps only its parameters have
+    /// other types now.
+    pub(super) fn may_be_stale(&self, error: &DatabaseError) -> bool {
+        self.is_stale(error) || self.has_run.load(Ordering::Relaxed) && error.is_of_value()
+    }
 }
 
 /// Effects of a statement on its session that the next request would see.
@@ -330,6 +352,7 @@ mod tests {
             composites: Box::new([]),
             version: 0,
             leaves: SessionEffect::Nothing,
+            has_run: AtomicBool::new(false),
         })
     }
 

@@ -133,6 +133,7 @@ impl Portal {
     /// Records the end of a portion.
     fn end(&mut self, state: PortalState) {
         self.state = state;
+        self.prepared.note_run();
         self.portion.end();
     }
 }

@@ -79,14 +79,18 @@ impl Session {
                 b'D' => return Err(self.broken(out_of_order())),
                 b'E' => {
                     let error = self.error_of(&frame)?;
-                    self.forget_if_stale(&prepared, &error);
+                    let is_stale = self.forget_if_stale(&prepared, &error);
                     self.stop();
-                    failed.get_or_insert(error.into_error());
+                    failed.get_or_insert(if is_stale { error.into_changed() } else { error.into_error() });
                 }
                 _ => self.note_ready(&frame)?,
             }
         }
-        failed.map_or(Ok(rows), Err)
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+        prepared.note_run();
+        Ok(rows)
     }
 
     /// The fields of a row as text; refcursors are text.

@@ -95,8 +95,8 @@ impl Session {
         self.connection().wire.write.unsplit(messages);
         let sent = 1 + u32::from(!first.is_empty()) + u32::from(!is_pooled);
         if let Err(error) = self.description(sent).await? {
-            prepared.iter().for_each(|prepared| self.forget_if_stale(prepared, &error));
-            return Err(error.into_error());
+            let stale = prepared.iter().filter(|prepared| self.forget_if_stale(prepared, &error)).count();
+            return Err(if stale > 0 { error.into_changed() } else { error.into_error() });
         }
         if is_pooled {
             for prepared in &prepared {
