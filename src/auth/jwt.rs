@@ -12,6 +12,8 @@ use crate::jwk::{Algorithm, PublicKey};
 
 /// The largest difference of clocks that we accept, in seconds.
 const LEEWAY: f64 = 60.0;
+/// Beyond it a float doesn't represent all integers, so two of them may be equal: 2^53.
+const INEXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The claims of a verified token.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,6 +87,8 @@ pub(super) enum TokenRefusal {
     Signature,
     /// It has no time of expiry, or another claim isn't as required.
     Claim(&'static str),
+    /// It has a number with more digits than we keep.
+    Inexact,
     /// It isn't valid yet.
     Early,
     /// It has expired.
@@ -102,6 +106,9 @@ impl TokenRefusal {
             Self::Claim("aud") => "the token is for another server (`aud`)",
             Self::Claim("exp") => "the token has no expiry time (`exp`)",
             Self::Claim(_) => "the token has an invalid start time (`nbf`)",
+            Self::Inexact => {
+                "a number in the token has more than 64 bits: its issuer has to write it as a text"
+            }
             Self::Early => "the token is not valid yet (`nbf`)",
             Self::Expired => "the token has expired (`exp`)",
         }
@@ -150,7 +157,11 @@ impl<'a> UnverifiedToken<'a> {
         if !own.any(|key| key.has_signed(self.algorithm, self.message, &self.signature)) {
             return Err(TokenRefusal::Signature);
         }
-        Claims::accept(object(self.payload)?, settings, now)
+        let claims = object(self.payload)?;
+        if claims.values().any(is_inexact) {
+            return Err(TokenRefusal::Inexact);
+        }
+        Claims::accept(claims, settings, now)
     }
 }
 
@@ -179,6 +190,19 @@ fn check(claims: &Map<String, Json>, settings: &JwtSettings, now: f64) -> Result
     match time("nbf")? {
         Some(begin) if begin - LEEWAY > now => Err(TokenRefusal::Early),
         _ => Ok(()),
+    }
+}
+
+/// True for an integer beyond 64 bits, which was read as a float. The ids of two users may be
+/// the same float.
+fn is_inexact(value: &Json) -> bool {
+    match value {
+        Json::Number(number) => {
+            number.is_f64() && number.as_f64().is_some_and(|float| float.abs() >= INEXACT)
+        }
+        Json::Array(items) => items.iter().any(is_inexact),
+        Json::Object(members) => members.values().any(is_inexact),
+        _ => false,
     }
 }
 

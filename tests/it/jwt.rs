@@ -405,6 +405,24 @@ async fn claims_are_parameters() {
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (403, &json!("claim_missing")));
         assert_eq!(reply.json()["detail"], format!("the token has no claim `{name}`"));
     }
+    // Two ids beyond 64 bits would be the same float.
+    for (city, is_exact) in [
+        ("18446744073709551615", true),
+        ("-9223372036854775808", true),
+        ("18446744073709551616", false),
+        ("[-9223372036854775809]", false),
+    ] {
+        let claim: Value = serde_json::from_str(city).unwrap();
+        let reply = ask(&server, "/city", &with(json!({"address": {"city": claim}}))).await;
+        match is_exact {
+            true => assert_eq!(reply.json(), json!([{"city": city}])),
+            false => assert_eq!(
+                (reply.status.as_u16(), &reply.json()["code"]),
+                (401, &json!("unauthorized")),
+                "{city}"
+            ),
+        }
+    }
     // A request can't override a token's claims.
     let reply = ask(&server, "/mine?jwt.sub=8", &with(json!({}))).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (400, &json!("invalid_parameter")));
