@@ -178,7 +178,7 @@ async fn parameters_of_endpoint_files_follow_a_column_that_is_altered() {
                 for reply in all(&format!("/{form}/{column}?x={after}")).await {
                     match reply.status.as_u16() {
                         200 => {
-                            assert!(reply.text().contains("\"id\":1}"), "{form} {column}: {}", reply.text())
+                            assert!(reply.text().contains("\"id\":1}"), "{form} {column}: {}", reply.text());
                         }
                         _ => lost.push(reply.text().to_owned()),
                     }
