@@ -534,6 +534,19 @@ async fn a_token_may_be_replaced_during_a_download() {
     assert!(fs::read_to_string(&path).unwrap() == expected);
 }
 
+/// A shell gives `<(command)` as a pipe, which is empty when it's read again.
+#[tokio::test]
+async fn a_token_may_come_through_a_pipe() {
+    let config = format!("authorization = [\"me\"]\n{ONE}[token.me]\nsha256 = \"{}\"\n", sha256("s3cret"));
+    let server = Server::start(&one(&config)).await;
+    let mut command = Command::new("sh");
+    let script = "echo s3cret | \"$0\" get \"$1\" --token-file /dev/stdin";
+    command.args(["-c", script]).arg(program()).arg(server.url("/one.ndjson")).env_remove("ROWSTREAM_TOKEN");
+    let output = run(command).await;
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout, b"{\"n\":1}\n");
+}
+
 #[tokio::test]
 async fn certificates_are_checked() {
     let certificate = Certificate::new();

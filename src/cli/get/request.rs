@@ -379,23 +379,24 @@ fn tls(
 #[derive(Clone)]
 enum TokenSource {
     Nowhere,
-    Variable(HeaderValue),
+    /// It was read at the start: from the variable, or from a pipe, which can't be read twice.
+    Start(HeaderValue),
     /// It's read for each request, because a long download can outlive a token.
     File(PathBuf),
 }
 
 impl TokenSource {
-    /// Those of `file`, otherwise of the variable.
+    /// The token of `file`, otherwise of the variable.
     ///
     /// # Errors
     /// There's no token in it.
     fn new(file: Option<&Path>) -> Result<Self, String> {
         if let Some(file) = file {
-            let file = Self::File(file.to_owned());
-            return file.header().map(|_| file);
+            let header = of_file(file)?;
+            return Ok(if file.is_file() { Self::File(file.to_owned()) } else { Self::Start(header) });
         }
         match env::var(TOKEN) {
-            Ok(token) if !token.is_empty() => bearer(TOKEN, &token).map(Self::Variable),
+            Ok(token) if !token.is_empty() => bearer(TOKEN, &token).map(Self::Start),
             _ => Ok(Self::Nowhere),
         }
     }
@@ -404,15 +405,18 @@ impl TokenSource {
     fn header(&self) -> Result<Option<HeaderValue>, String> {
         match self {
             Self::Nowhere => Ok(None),
-            Self::Variable(header) => Ok(Some(header.clone())),
-            Self::File(file) => {
-                let place = shown(&file.to_string_lossy());
-                let token = fs::read_to_string(file);
-                let token = token.map_err(|error| format!("the token in {place} can't be read: {error}"))?;
-                bearer(&place, &token).map(Some)
-            }
+            Self::Start(header) => Ok(Some(header.clone())),
+            Self::File(file) => of_file(file).map(Some),
         }
     }
+}
+
+/// The header with the token in a file.
+fn of_file(file: &Path) -> Result<HeaderValue, String> {
+    let place = shown(&file.to_string_lossy());
+    let token = fs::read_to_string(file);
+    let token = token.map_err(|error| format!("the token in {place} can't be read: {error}"))?;
+    bearer(&place, &token)
 }
 
 /// The header with a token, which was read from `place`.
