@@ -8,6 +8,10 @@ use super::{Outline, Part};
 const WITH_FOR: [&str; 3] = ["substring", "substr", "overlay"];
 /// The first words of statements that write.
 const FIRST_WORDS: [&[&str]; 5] = [&["insert"], &["update"], &["delete"], &["merge"], &["replace"]];
+/// Each statement that writes has one of these words behind its first one.
+const BEHIND_WRITE: [&str; 4] = ["set", "from", "into", "using"];
+/// The words before the bracket of a `with` query.
+const BEFORE_QUERY: [&str; 2] = ["as", "materialized"];
 
 impl Outline<'_> {
     /// The place of the first of the dialect's [writes](super::Dialect::writes), in bytes. A statement
@@ -17,8 +21,34 @@ impl Outline<'_> {
         if writes.is_empty() {
             return None;
         }
-        let mut places = (0..self.parts.len()).filter(|&at| !self.is_in_function(at));
-        begins(&self.parts, &FIRST_WORDS).or_else(|| places.find_map(|at| begins(&self.parts[at..], writes)))
+        let main = self.main_query();
+        (0..self.parts.len()).find_map(|at| {
+            let begins_query = at == main || self.is_query_of_with(at);
+            let phrases = if begins_query { &FIRST_WORDS[..] } else { writes };
+            begins(&self.parts[at..], phrases).filter(|_| !self.is_in_function(at))
+        })
+    }
+
+    /// The first part of the statement itself, behind the queries of `with`.
+    fn main_query(&self) -> usize {
+        if !self.parts.first().is_some_and(|part| is_word(part, "with")) {
+            return 0;
+        }
+        let is_between = |part: &Part<'_>| part.text == "," || is_word(part, "as");
+        let ends = self.parts.windows(2).position(|pair| {
+            let [before, part] = pair else { return false };
+            before.text == ")" && part.depth == 0 && !is_between(part)
+        });
+        ends.map_or(0, |before| before + 1)
+    }
+
+    /// True if a part begins a query of `with x as (…)` that isn't a list of columns, as in
+    /// `from f() as (update int)`: its second word is another one, or `set` follows.
+    fn is_query_of_with(&self, at: usize) -> bool {
+        let [.., before, open] = &self.parts[..at] else { return false };
+        let begins = open.text == "(" && BEFORE_QUERY.iter().any(|word| is_word(before, word));
+        let query = self.parts[at..].iter().take_while(|part| part.depth >= open.depth);
+        begins && query.skip(1).any(|part| BEHIND_WRITE.iter().any(|word| is_word(part, word)))
     }
 
     /// True if the innermost bracket around a part is that of a function with the word `for`.
@@ -56,8 +86,15 @@ mod tests {
             ("select a from t FOR\n/* x */ Share nowait", Some("FOR\n/* x */ Share")),
             ("with x as (select a from t for update) select * from x", Some("for update")),
             ("select (select substring(a for 2) from t for share)", Some("for share")),
-            ("with x as (insert into t values (1) returning a) select * from x", Some("insert into")),
+            ("with x as (insert into t values (1) returning a) select * from x", Some("insert")),
+            ("with x as materialized (delete from t returning a) select * from x", Some("delete")),
+            ("with y as (select 1), x as (update only t set a = 1 returning a) select 1", Some("update")),
+            ("with x(a) as (select 1), y as (select 2) delete from t returning a", Some("delete")),
+            ("with x as (select 1) insert into t select * from x", Some("insert")),
+            ("with x as (select 1 as a) select count(*) delete from x", None),
             ("update t set a = 1 returning a", Some("update")),
+            ("select * from f() as (update int, delete text)", None),
+            ("select trim(delete from name), substring(update from 2) from t", None),
             ("select substring(a from 1 for share), 'for update', \"for\" update from t", None),
             ("select insert, update, delete from t -- for update", None),
         ] {
