@@ -51,6 +51,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::connection::TcpConnection;
 use self::connections::{Connections, Seat, SeatKind};
 use self::consul::Registration;
 use self::descriptors::Descriptors;
@@ -309,7 +310,8 @@ impl RunningServer {
         let connection = async move {
             // Fails only if descriptors run out. The client then sees a closed connection.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                connection::serve_connection((stream, peer), port, seat, current, state, connected).await;
+                let connection = TcpConnection::new(peer, port, seat, current, state);
+                connection.serve(stream, connected).await;
             }
             drop(load);
         };

@@ -71,111 +71,243 @@ const HTTP2_MISTAKES: usize = 1024;
 /// The most bytes of header fields in one HTTP/2 request.
 const HTTP2_HEADERS: u32 = 16 * 1024;
 
-/// Serves the requests of one connection until it or the server ends.
-pub(super) async fn serve_connection(
-    accepted: (TcpStream, IpAddr),
+/// A connection over TCP or a Unix socket. It speaks HTTP/1.1 or HTTP/2.
+pub(super) struct TcpConnection {
+    /// The other end of the socket. A proxy may connect for a client.
+    peer: IpAddr,
+    is_announcing_proxy: bool,
     port: Port,
+    tls: Option<Tls>,
     seat: Seat,
     current: Arc<CurrentApp>,
     state: watch::Receiver<State>,
-    connected: CountedConnection,
-) {
-    // Sends small responses at once. Otherwise they wait for the client's acknowledgement.
-    let _ = accepted.0.set_nodelay(true);
-    let watchdog = Arc::<Watchdog>::default();
-    Arc::clone(&watchdog).scope(serve_http(accepted, port, seat, current, state, watchdog, connected)).await;
+    timeouts: ClientTimeouts,
+    write_timeout: Duration,
+    ends: Arc<ConnectionEnd>,
+    watchdog: Arc<Watchdog>,
 }
 
-async fn serve_http(
-    (mut stream, peer): (TcpStream, IpAddr),
-    port: Port,
-    seat: Seat,
-    current: Arc<CurrentApp>,
-    mut state: watch::Receiver<State>,
-    watchdog: Arc<Watchdog>,
-    connected: CountedConnection,
-) {
-    let is_unix = peer == UNIX;
-    let own = stream.local_addr().ok();
-    let app = current.get();
-    let limits = &app.config().limits;
-    let timeouts = ClientTimeouts { header: limits.header_timeout, idle: limits.idle_timeout };
-    let write_timeout = limits.write_timeout;
-    let ends = Arc::<ConnectionEnd>::default();
-    let socket = |stream| ClientSocket::new(stream, Arc::clone(&ends), Arc::clone(&watchdog), write_timeout);
-    let tls = app.config().tls.as_ref().filter(|_| port == Port::Public).cloned();
-    let announced = port != Port::Admin && limits.proxies.announces(peer);
-    drop(app);
-    let begun = async {
-        // Boxed: few connections need it, and all would carry it.
-        let peer = if announced { Box::pin(client_of(&mut stream, peer)).await? } else { peer };
-        let begun = match &tls {
-            Some(tls) => {
-                let begun = begin_tls(stream, tls, &ends, socket).await;
-                if begun.is_err() {
-                    current.get().metrics().connections.fail_tls();
-                }
-                begun.ok().flatten()
-            }
-            None => version(&stream).await.map(|version| (Transport::Plain(socket(stream)), version)),
-        };
-        begun.map(|(transport, version)| (transport, version, peer))
-    };
-    let begun = tokio::select! {
-        // Boxed, because otherwise this future would take most of a connection's memory for its
-        // whole life.
-        begun = Box::pin(in_time(begun, timeouts.header, state.clone())) => begun,
-        () = seat.gives_way() => Ok(None),
-    };
-    let mut is_late = begun.is_err();
-    if let Ok(Some((mut transport, version, peer))) = begun {
-        let remote = own.is_some_and(|own| is_remote(peer, own.ip()));
-        let alt_svc = tls.as_ref().filter(|tls| tls.http3).and(own).map(alt_svc);
-        let sees_leaving = version == Version::HTTP_11 && transport.answers(seat.activity());
-        let current = Arc::clone(&current);
-        let answers = ConnectionService {
-            port,
+impl TcpConnection {
+    /// A connection that `port` has accepted.
+    pub(super) fn new(
+        peer: IpAddr,
+        port: Port,
+        seat: Seat,
+        current: Arc<CurrentApp>,
+        state: watch::Receiver<State>,
+    ) -> Self {
+        let app = current.get();
+        let limits = &app.config().limits;
+        Self {
             peer,
-            remote,
-            is_unix,
-            tls,
-            alt_svc,
-            seat: &seat,
+            is_announcing_proxy: port != Port::Admin && limits.proxies.announces(peer),
+            port,
+            tls: app.config().tls.clone().filter(|_| port == Port::Public),
+            seat,
+            state,
+            timeouts: ClientTimeouts { header: limits.header_timeout, idle: limits.idle_timeout },
+            write_timeout: limits.write_timeout,
+            ends: Arc::default(),
+            watchdog: Arc::default(),
             current,
-            connected,
-            ends: &ends,
-        };
-        if version == Version::HTTP_2 {
-            let serving = state.clone();
-            let service = service_fn(|request: Request<Incoming>| {
-                let is_read = has_body(request.method());
-                let received = |body| Http2Body::new(body, timeouts.header, serving.clone());
-                answers.answer(request.map(received).map(|body| body.discarded_unless(is_read)))
-            });
-            let builder = http2_builder(StreamExecutor { connection: Arc::clone(&watchdog), write_timeout });
-            // Boxed, because an HTTP/2 connection is larger. It serves many requests.
-            let mut connection = Box::pin(builder.serve_connection(TokioIo::new(transport), service));
-            is_late =
-                serve_until_end(connection.as_mut(), &seat, timeouts, &ends, &watchdog, &mut state).await;
-        } else {
-            let service = service_fn(|request: Request<Incoming>| {
-                answers.answer(request.map(|body| Http1Body::new(body, Arc::clone(&ends))))
-            });
-            let mut builder = http1_builder();
-            builder.half_close(sees_leaving);
-            let unread = RequestRefuser { current: Arc::clone(&answers.current), peer };
-            let transport = TokioIo::new(RefusingTransport::new(transport, unread));
-            let connection = pin!(builder.serve_connection(transport, service));
-            is_late = serve_until_end(connection, &seat, timeouts, &ends, &watchdog, &mut state).await;
         }
     }
-    if is_late {
-        current.get().metrics().connections.time_out();
+
+    /// Serves requests until the connection or the server ends.
+    pub(super) async fn serve(self, stream: TcpStream, connected: CountedConnection) {
+        // Sends small responses at once. Otherwise they wait for the client's acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let watchdog = Arc::clone(&self.watchdog);
+        watchdog.scope(self.serve_http(stream, connected)).await;
     }
-    ends.left();
-    tokio::select! {
-        () = ends.linger(write_timeout) => {}
-        _ = state.wait_for(|state| *state == State::Ended) => {}
+
+    async fn serve_http(&self, stream: TcpStream, connected: CountedConnection) {
+        let own = stream.local_addr().ok();
+        let begun = tokio::select! {
+            // Boxed, because otherwise this future would take most of a connection's memory for its
+            // whole life.
+            begun = Box::pin(in_time(self.begin(stream), self.timeouts.header, self.state.clone())) => begun,
+            () = self.seat.gives_way() => Ok(None),
+        };
+        let is_late = match begun {
+            Err(_) => true,
+            Ok(None) => false,
+            Ok(Some((transport, version, peer))) => {
+                let service = self.service(peer, own, connected);
+                if version == Version::HTTP_2 {
+                    // Boxed, because an HTTP/2 connection is larger. It serves many requests.
+                    let mut connection = Box::pin(self.http2(transport, &service));
+                    self.serve_until_end(connection.as_mut()).await
+                } else {
+                    self.serve_until_end(pin!(self.http1(transport, &service))).await
+                }
+            }
+        };
+        if is_late {
+            self.current.get().metrics().connections.time_out();
+        }
+        self.ends.left();
+        let mut state = self.state.clone();
+        tokio::select! {
+            () = self.ends.linger(self.write_timeout) => {}
+            _ = state.wait_for(|state| *state == State::Ended) => {}
+        }
+    }
+
+    /// The connection's transport, HTTP version and client. `None` if there's nothing to serve.
+    async fn begin(&self, mut stream: TcpStream) -> Option<(Transport, Version, IpAddr)> {
+        // Boxed: few connections need it, and all would carry it.
+        let peer = match self.is_announcing_proxy {
+            true => Box::pin(client_of(&mut stream, self.peer)).await?,
+            false => self.peer,
+        };
+        let Some(tls) = &self.tls else {
+            let version = version(&stream).await?;
+            return Some((Transport::Plain(self.socket(stream)), version, peer));
+        };
+        let begun = self.begin_tls(stream, tls).await;
+        if begun.is_err() {
+            self.current.get().metrics().connections.fail_tls();
+        }
+        let (transport, version) = begun.ok().flatten()?;
+        Some((transport, version, peer))
+    }
+
+    /// Performs the TLS handshake, or explains to a client without TLS that this port needs it.
+    /// `None` if it was an ACME authority, which now has its proof.
+    ///
+    /// # Errors
+    /// The client doesn't speak TLS, or the handshake failed.
+    async fn begin_tls(&self, stream: TcpStream, tls: &Tls) -> io::Result<Option<(Transport, Version)>> {
+        let mut first = [0];
+        if stream.peek(&mut first).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut socket = self.socket(stream);
+        if first == [HANDSHAKE] {
+            // A client whose handshake fails has left or was sent an alert, which it can still read.
+            self.ends.lingers.store(true, Ordering::Relaxed);
+            let config = Arc::clone(&tls.identity.config);
+            let accepted = match &tls.acme {
+                Some(acme) => Transport::accept_or_prove(socket, config, &acme.issued).await,
+                None => Transport::accept(socket, config).await.map(Some),
+            };
+            self.ends.lingers.store(false, Ordering::Relaxed);
+            return accepted;
+        }
+        // Keep reading, so that a reset doesn't destroy the response.
+        self.ends.lingers.store(true, Ordering::Relaxed);
+        let _ = socket.write_all(NOT_TLS).await;
+        Err(io::ErrorKind::InvalidData.into())
+    }
+
+    fn socket(&self, stream: TcpStream) -> ClientSocket {
+        ClientSocket::new(stream, Arc::clone(&self.ends), Arc::clone(&self.watchdog), self.write_timeout)
+    }
+
+    /// Answers the requests of the client `peer`, which reached us at `own`.
+    fn service(
+        &self,
+        peer: IpAddr,
+        own: Option<SocketAddr>,
+        connected: CountedConnection,
+    ) -> ConnectionService<'_> {
+        let tls = self.tls.as_ref();
+        ConnectionService {
+            port: self.port,
+            peer,
+            remote: own.is_some_and(|own| is_remote(peer, own.ip())),
+            is_unix: self.peer == UNIX,
+            tls,
+            alt_svc: tls.filter(|tls| tls.http3).and(own).map(alt_svc),
+            seat: &self.seat,
+            current: Arc::clone(&self.current),
+            connected,
+            ends: &self.ends,
+        }
+    }
+
+    fn http1(
+        &self,
+        mut transport: Transport,
+        service: &ConnectionService<'_>,
+    ) -> impl GracefulConnection<Error = hyper::Error> {
+        let mut builder = http1_builder();
+        builder.half_close(transport.answers(self.seat.activity()));
+        let unread = RequestRefuser { current: Arc::clone(&self.current), peer: service.peer };
+        let transport = TokioIo::new(RefusingTransport::new(transport, unread));
+        let answer = move |request: Request<Incoming>| {
+            service.answer(request.map(|body| Http1Body::new(body, Arc::clone(&self.ends))))
+        };
+        builder.serve_connection(transport, service_fn(answer))
+    }
+
+    fn http2(
+        &self,
+        transport: Transport,
+        service: &ConnectionService<'_>,
+    ) -> impl GracefulConnection<Error = hyper::Error> {
+        let streams =
+            StreamExecutor { connection: Arc::clone(&self.watchdog), write_timeout: self.write_timeout };
+        let answer = move |request: Request<Incoming>| {
+            let is_read = has_body(request.method());
+            let received = |body| Http2Body::new(body, self.timeouts.header, self.state.clone());
+            service.answer(request.map(received).map(|body| body.discarded_unless(is_read)))
+        };
+        http2_builder(streams).serve_connection(TokioIo::new(transport), service_fn(answer))
+    }
+
+    /// Serves a connection until it ends or has to end. True if the client let a timeout pass.
+    async fn serve_until_end(
+        &self,
+        mut connection: Pin<&mut impl GracefulConnection<Error = hyper::Error>>,
+    ) -> bool {
+        let (seat, ends, mut state) = (&self.seat, &self.ends, self.state.clone());
+        let mut over = pin!(self.watchdog.over());
+        let mut gives_way = pin!(seat.gives_way());
+        let mut times_out = pin!(seat.times_out(self.timeouts));
+        let mut is_late = false;
+        // Runs once the connection has to end, while it may still answer requests in flight.
+        let mut grace = Timer::default();
+        loop {
+            tokio::select! {
+                // In this order, because the connection's progress shows only after it was polled.
+                biased;
+                // The access log records the cause, request by request.
+                ended = connection.as_mut() => {
+                    if ended.is_ok() {
+                        ends.reset.store(false, Ordering::Relaxed);
+                    }
+                    ends.lingers.store(true, Ordering::Relaxed);
+                    return is_late || ended.is_err_and(|error| error.is_timeout());
+                }
+                () = over.as_mut() => return false,
+                () = gives_way.as_mut(), if !grace.runs() => {
+                    connection.as_mut().graceful_shutdown();
+                    grace.start(GRACE);
+                }
+                timeout = times_out.as_mut(), if !grace.runs() => {
+                    is_late = true;
+                    if timeout == PassedTimeout::Header {
+                        ends.lingers.store(true, Ordering::Relaxed);
+                        return true;
+                    }
+                    connection.as_mut().graceful_shutdown();
+                    grace.start(GRACE);
+                }
+                () = grace.elapsed() => {
+                    if seat.is_idle() {
+                        return is_late;
+                    }
+                    grace.restart(GRACE);
+                }
+                Ok(()) = state.changed() => match *state.borrow() {
+                    State::Ended => return false,
+                    State::Draining => connection.as_mut().graceful_shutdown(),
+                    State::Serving => {}
+                },
+            }
+        }
     }
 }
 
@@ -185,7 +317,7 @@ pub(super) struct ConnectionService<'a> {
     pub(super) peer: IpAddr,
     pub(super) remote: bool,
     pub(super) is_unix: bool,
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Option<&'a Tls>,
     /// Announces HTTP/3 on the same port (RFC 7838).
     pub(super) alt_svc: Option<HeaderValue>,
     pub(super) seat: &'a Seat,
@@ -208,7 +340,7 @@ impl ConnectionService<'_> {
         let refused = self.refuse(&request, &app);
         let is_reserved = self.seat.is_reserved();
         let answer = Arc::clone(&app).respond_unless(refused, self.arrival(&request, &busy), request);
-        let hsts = self.tls.as_ref().and_then(|tls| tls.hsts.clone());
+        let hsts = self.tls.and_then(|tls| tls.hsts.clone());
         let (alt_svc, ends) = (self.alt_svc.clone(), Arc::clone(self.ends));
         async move {
             let mut response = answer.await;
@@ -292,39 +424,6 @@ async fn client_of(stream: &mut TcpStream, proxy: IpAddr) -> Option<IpAddr> {
     }
 }
 
-/// Performs the TLS handshake, or explains to a client without TLS that this port needs it. `None`
-/// if it was an ACME authority, which now has its proof.
-///
-/// # Errors
-/// The client doesn't speak TLS, or the handshake failed.
-async fn begin_tls(
-    stream: TcpStream,
-    tls: &Tls,
-    ends: &ConnectionEnd,
-    socket: impl Fn(TcpStream) -> ClientSocket,
-) -> io::Result<Option<(Transport, Version)>> {
-    let mut first = [0];
-    if stream.peek(&mut first).await? == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    let mut socket = socket(stream);
-    if first == [HANDSHAKE] {
-        // A client whose handshake fails has left or was sent an alert, which it can still read.
-        ends.lingers.store(true, Ordering::Relaxed);
-        let config = Arc::clone(&tls.identity.config);
-        let accepted = match &tls.acme {
-            Some(acme) => Transport::accept_or_prove(socket, config, &acme.issued).await,
-            None => Transport::accept(socket, config).await.map(Some),
-        };
-        ends.lingers.store(false, Ordering::Relaxed);
-        return accepted;
-    }
-    // Keep reading, so that a reset doesn't destroy the response.
-    ends.lingers.store(true, Ordering::Relaxed);
-    let _ = socket.write_all(NOT_TLS).await;
-    Err(io::ErrorKind::InvalidData.into())
-}
-
 /// Waits for a client's first bytes. `None` if it leaves, or the server drains first.
 ///
 /// # Errors
@@ -363,62 +462,6 @@ async fn version(stream: &TcpStream) -> Option<Version> {
             Some(_) => tokio::time::sleep(pause).await,
         }
         pause = longest.min(pause * 2);
-    }
-}
-
-/// Serves a connection until it ends or has to end. True if the client let a timeout pass.
-async fn serve_until_end(
-    mut connection: Pin<&mut impl GracefulConnection<Error = hyper::Error>>,
-    seat: &Seat,
-    timeouts: ClientTimeouts,
-    ends: &ConnectionEnd,
-    watchdog: &Watchdog,
-    state: &mut watch::Receiver<State>,
-) -> bool {
-    let mut over = pin!(watchdog.over());
-    let mut gives_way = pin!(seat.gives_way());
-    let mut times_out = pin!(seat.times_out(timeouts));
-    let mut is_late = false;
-    // Runs once the connection has to end, while it may still answer requests in flight.
-    let mut grace = Timer::default();
-    loop {
-        tokio::select! {
-            // In this order, because the connection's progress shows only after it was polled.
-            biased;
-            // The access log records the cause, request by request.
-            ended = connection.as_mut() => {
-                if ended.is_ok() {
-                    ends.reset.store(false, Ordering::Relaxed);
-                }
-                ends.lingers.store(true, Ordering::Relaxed);
-                return is_late || ended.is_err_and(|error| error.is_timeout());
-            }
-            () = over.as_mut() => return false,
-            () = gives_way.as_mut(), if !grace.runs() => {
-                connection.as_mut().graceful_shutdown();
-                grace.start(GRACE);
-            }
-            timeout = times_out.as_mut(), if !grace.runs() => {
-                is_late = true;
-                if timeout == PassedTimeout::Header {
-                    ends.lingers.store(true, Ordering::Relaxed);
-                    return true;
-                }
-                connection.as_mut().graceful_shutdown();
-                grace.start(GRACE);
-            }
-            () = grace.elapsed() => {
-                if seat.is_idle() {
-                    return is_late;
-                }
-                grace.restart(GRACE);
-            }
-            Ok(()) = state.changed() => match *state.borrow() {
-                State::Ended => return false,
-                State::Draining => connection.as_mut().graceful_shutdown(),
-                State::Serving => {}
-            },
-        }
     }
 }
 
@@ -578,7 +621,7 @@ mod tests {
     const TIME: Duration = Duration::from_secs(30);
 
     /// The size in bytes of the future that `_call` returns.
-    fn size_of<A, B, C, D, E, F, T: Future>(_call: impl FnOnce(A, B, C, D, E, F) -> T) -> usize {
+    fn size_of<A, B, C, T: Future>(_call: impl FnOnce(A, B, C) -> T) -> usize {
         std::mem::size_of::<T>()
     }
 
@@ -586,7 +629,7 @@ mod tests {
     /// without TLS.
     #[test]
     fn what_a_connection_holds_is_small() {
-        let size = size_of(serve_connection);
+        let size = size_of(TcpConnection::serve);
         assert!(size <= 3584, "{size}");
     }
 

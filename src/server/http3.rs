@@ -212,7 +212,7 @@ impl ArrivedConnection {
             peer,
             remote,
             is_unix: false,
-            tls,
+            tls: tls.as_ref(),
             alt_svc: None,
             seat: &seat,
             current,
