@@ -4,17 +4,18 @@
 //! is read twice, so that no row must be kept.
 
 mod layout;
+mod rows;
+mod syntax;
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, params_from_iter};
 
 use self::layout::CsvLayout;
+use self::rows::{CsvRow, CsvRows};
 use super::Failure;
 
 /// The kind of a column's values. A later kind is more general.
@@ -45,6 +46,9 @@ enum IdRole {
 /// A real can represent all integers up to here.
 const LONGEST: u64 = 1 << f64::MANTISSA_DIGITS;
 
+/// The limit of SQLite.
+const MOST_COLUMNS: usize = 2000;
+
 /// Any error that can be shown in a message.
 type CsvError = Box<dyn std::error::Error>;
 
@@ -71,13 +75,21 @@ pub(super) fn database(path: &Path) -> Result<PathBuf, Failure> {
 /// Fills the database. Returns notes on the columns that have names of our own.
 fn fill(path: &Path, database: &Path) -> Result<Vec<String>, CsvError> {
     let layout = CsvLayout::read(path)?;
+    CsvRows::open(path, &layout)?.check()?;
     let mut renamed = Vec::new();
-    let columns = columns(&mut open(path, &layout)?, &mut renamed);
-    let columns = columns.map_err(|error| explain(path, &layout, error))?;
+    let columns = columns(CsvRows::open(path, &layout)?, &mut renamed)?;
     let table = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if columns.len() > MOST_COLUMNS {
+        let hint = "`rowstream serve` reads such a file with DuckDB's library";
+        return Err(format!("a table of SQLite has at most {MOST_COLUMNS} columns\n    hint: {hint}").into());
+    }
+    if table.to_ascii_lowercase().starts_with("sqlite_") {
+        let hint = "rename the file";
+        return Err(format!("SQLite reserves names that begin with `sqlite_`\n    hint: {hint}").into());
+    }
     for key in [IdRole::Id, IdRole::None] {
         let _ = fs::remove_file(database);
-        let inserted = insert(&mut open(path, &layout)?, database, (&table, &columns, key));
+        let inserted = insert(CsvRows::open(path, &layout)?, database, (&table, &columns, key));
         match inserted {
             // Two rows have the same id, so it isn't a key.
             Err(error) if key == IdRole::Id && is_constraint(&*error) => {}
@@ -92,38 +104,15 @@ fn is_constraint(error: &(dyn std::error::Error + 'static)) -> bool {
     error == Some(ErrorCode::ConstraintViolation)
 }
 
-fn open(path: &Path, layout: &CsvLayout) -> std::io::Result<Reader<fs::File>> {
-    let mut file = fs::File::open(path)?;
-    file.seek(SeekFrom::Start(layout.begin))?;
-    Ok(ReaderBuilder::new().delimiter(layout.delimiter).from_reader(file))
-}
-
-/// The error of a row, with its line in the file and a remedy.
-fn explain(path: &Path, layout: &CsvLayout, error: ::csv::Error) -> CsvError {
-    let line = |pos: &Option<::csv::Position>| pos.as_ref().map_or(1, ::csv::Position::line) + layout.lines;
-    match error.kind() {
-        ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            format!("line {}: the row has {len} values, but there are {expected_len} columns", line(pos))
-                .into()
-        }
-        ErrorKind::Utf8 { pos, .. } => {
-            let hint = layout::convert(path, "WINDOWS-1252");
-            format!("line {}: the text is not UTF-8\n    hint: if it's from Excel, {hint}", line(pos)).into()
-        }
-        _ => error.into(),
-    }
-}
-
-fn columns(reader: &mut Reader<fs::File>, renamed: &mut Vec<String>) -> ::csv::Result<Vec<CsvColumn>> {
+fn columns(mut rows: CsvRows<'_>, renamed: &mut Vec<String>) -> Result<Vec<CsvColumn>, CsvError> {
     let mut taken = HashSet::new();
     let mut columns: Vec<_> = Vec::new();
-    for (number, name) in (1..).zip(reader.headers()?) {
+    for (number, name) in (1..).zip(rows.next()?.iter().flat_map(CsvRow::values)) {
         let name = free_name(name.trim(), number, &mut taken, renamed);
         columns.push(CsvColumn { name, kind: CsvKind::Empty, has_empty: false });
     }
-    let mut record = StringRecord::new();
-    while reader.read_record(&mut record)? {
-        for (column, text) in columns.iter_mut().zip(&record) {
+    while let Some(row) = rows.next()? {
+        for (column, text) in columns.iter_mut().zip(row.values()) {
             column.kind = column.kind.or(CsvKind::of(text));
             column.has_empty |= text.is_empty();
         }
@@ -202,7 +191,7 @@ fn quoted(name: &str) -> String {
 }
 
 fn insert(
-    reader: &mut Reader<fs::File>,
+    mut rows: CsvRows<'_>,
     database: &Path,
     (table, columns, key): (&str, &[CsvColumn], IdRole),
 ) -> Result<(), CsvError> {
@@ -217,9 +206,10 @@ fn insert(
     transaction.execute(&format!("create table {} ({})", quoted(table), declared.join(", ")), [])?;
     let places = vec!["?"; columns.len()].join(", ");
     let mut statement = transaction.prepare(&format!("insert into {} values ({places})", quoted(table)))?;
-    let mut record = StringRecord::new();
-    while reader.read_record(&mut record)? {
-        let values = columns.iter().zip(&record).map(|(column, text)| column.kind.value(text));
+    // The names.
+    rows.next()?;
+    while let Some(row) = rows.next()? {
+        let values = columns.iter().zip(row.values()).map(|(column, text)| column.kind.value(text));
         statement.execute(params_from_iter(values))?;
     }
     drop(statement);
@@ -252,6 +242,10 @@ mod tests {
             ("1e3", CsvKind::Text),
             ("1.5E3", CsvKind::Text),
             ("1e999", CsvKind::Text),
+            ("NaN", CsvKind::Text),
+            ("31/12/2024", CsvKind::Text),
+            ("1,5", CsvKind::Text),
+            (" 1", CsvKind::Text),
             ("1.2.3", CsvKind::Text),
             ("1.", CsvKind::Real),
             ("-0.0", CsvKind::Text),

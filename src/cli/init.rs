@@ -126,7 +126,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// A path, quoted for a shell.
-fn shell_word(path: &str) -> String {
+pub(super) fn shell_word(path: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }

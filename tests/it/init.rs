@@ -177,7 +177,10 @@ async fn a_csv_becomes_a_table() {
 
     for (file, expected) in [
         ("readings.csv", "readings.db already exists, so nothing was written"),
-        ("uneven.csv", "uneven.csv: line 3: the row has 1 values, but there are 2 columns"),
+        (
+            "uneven.csv",
+            "uneven.csv: line 3: the row has 1 value instead of 2\n    hint: write `,` for each empty",
+        ),
     ] {
         let ran = rowstream(&["init", &path(file), "--dir", &path("third")]).await;
         assert_eq!(ran.status.code(), Some(1), "{file}");
@@ -203,17 +206,39 @@ async fn a_tsv_becomes_a_table() {
 }
 
 /// An unclosed quote turned the rest of the file into one value, and `init` succeeded with one of
-/// two rows. An empty file was an SQLite error, and errors about encodings had no hint.
+/// two rows. An empty file was an SQLite error, and errors about encodings had no hint. Text and spaces
+/// behind a closing quote lost the quote.
 #[tokio::test]
 async fn a_csv_that_cannot_be_read_leaves_nothing() {
     for (bytes, expected) in [
-        (&b"id,t\n1,\"abc\n2,b\n"[..], "u.csv: line 2: the quote isn't closed\n"),
-        (b"id,t\n1,\"abc\n2,\"b\"\n", "u.csv: line 2: the quote ends on line 3 with text right behind it\n"),
+        (&b"id,t\n1,\"abc\n2,b\n"[..], "u.csv: line 2: the quote isn't closed\n    hint: close it, or write"),
+        (
+            b"id,t\n1,\"abc\n2,\"b\"\n",
+            "u.csv: line 2: the quote ends on line 3 with text behind it\n    hint: a quote within a quoted",
+        ),
+        (b"id,t\n1,\"a\" b\n", "u.csv: line 2: the quote ends on line 2 with text behind it\n    hint: "),
         (b"sep=,\nid,t\n1,\"abc\n", "u.csv: line 3: the quote isn't closed\n"),
         (b"", "u.csv: the file is empty\n    hint: its first line has the names"),
         (b"\xef\xbb\xbf\n\n", "u.csv: the file is empty\n"),
         (b"sep=;\r\n", "u.csv: the file is empty\n"),
-        (b"sep=;\nid;t\n1;a;b\n", "u.csv: line 3: the row has 3 values, but there are 2 columns"),
+        (
+            b"sep=;\nid;t\n1;a;b\n",
+            "u.csv: line 3: the row has 3 values instead of 2\n    hint: write a value that contains `;` in quotes: \
+             `\"a;b\"`\n",
+        ),
+        (
+            b"id,t\r1,a\r2\r",
+            "u.csv: line 3: the row has 1 value instead of 2\n    hint: write `,` for each empty",
+        ),
+        (b"id\n\n1,2\n", "u.csv: line 3: the row has 2 values instead of 1\n"),
+        (
+            b"t\r\na\rb\r\n",
+            "u.csv: line 2: only some lines end with CR alone\n    hint: end all lines with LF",
+        ),
+        (
+            b"id,t\n1,a\n2,\"b\n\0\"\n",
+            "u.csv: line 4: there's a NUL byte\n    hint: remove it: `tr -d '\\0' < u.csv > clean-u.csv`\n",
+        ),
         (
             b"\xff\xfei\0d\0",
             "u.csv: the file is UTF-16\n    hint: write it as UTF-8: `iconv -f UTF-16 -t UTF-8 u.csv > utf8-u.csv`",
@@ -235,6 +260,60 @@ async fn a_csv_that_cannot_be_read_leaves_nothing() {
         let left: Vec<_> =
             std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["u.csv"]);
+    }
+}
+
+/// Empty lines of a CSV with one column were left out, although each is a row, as in PostgreSQL and DuckDB.
+/// The separator was wrong if the file began with an empty line, or if a name had a line end.
+#[tokio::test]
+async fn a_csv_keeps_its_rows_and_columns() {
+    for (csv, expected) in [
+        ("v\n1\n\n2\n\n", r#"[{"v":1},{"v":null},{"v":2},{"v":null}]"#),
+        ("\n\nv\r\n1\r\n\r\n2", r#"[{"v":1},{"v":null},{"v":2}]"#),
+        ("v\r\r1\r", r#"[{"v":null},{"v":1}]"#),
+        ("\u{feff}v;w\n\n1;2\n\n\n3;\n\n", r#"[{"v":1,"w":2},{"v":3,"w":null}]"#),
+        ("\n\nv;w\n1,5;2\n", r#"[{"v":"1,5","w":2}]"#),
+        ("\"v\n,,\";w\n1;2\n", r#"[{"v\n,,":1,"w":2}]"#),
+        ("SEP=|\nv|w\n1|2\n", r#"[{"v":1,"w":2}]"#),
+        (
+            "v,w\n1,5\" \"screw\"\n2,\"a \"\"b\"\"\"\n3, \"c\"\n4,\"d\" \n",
+            r#"[{"v":1,"w":"5\" \"screw\""},{"v":2,"w":"a \"b\""},{"v":3,"w":" \"c\""},{"v":4,"w":"d "}]"#,
+        ),
+        ("v,w\n31/12/2024,NaN\n", r#"[{"v":"31/12/2024","w":"NaN"}]"#),
+        ("v,w\n", "[]"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("u.csv");
+        std::fs::write(&file, csv).unwrap();
+        let made = folder.path().join("served");
+        let ran = rowstream(&["init", file.to_str().unwrap(), "--dir", made.to_str().unwrap()]).await;
+        assert_eq!(ran.status.code(), Some(0), "{csv:?}: {}", text(&ran.stderr));
+        assert_eq!(text(&ran.stderr).matches("u.csv: column").count(), 0, "{csv:?}: {}", text(&ran.stderr));
+        let server = Launch::folder(&made).start().await;
+        assert_eq!(get(&server.url("/u?limit=9")).await.text(), expected, "{csv:?}");
+    }
+}
+
+/// SQLite's own messages have no remedy.
+#[tokio::test]
+async fn a_csv_that_sqlite_cannot_have_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let names: Vec<_> = (0..2001).map(|number| format!("c{number}")).collect();
+    for (name, text_of_file, expected) in [
+        (
+            "SQLite_x.csv",
+            "id\n1\n",
+            "SQLite reserves names that begin with `sqlite_`\n    hint: rename the file\n",
+        ),
+        ("wide.csv", &*names.join(","), "wide.csv: a table of SQLite has at most 2000 columns\n    hint: "),
+    ] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text_of_file).unwrap();
+        let made = folder.path().join("served");
+        let ran = rowstream(&["init", file.to_str().unwrap(), "--dir", made.to_str().unwrap()]).await;
+        assert_eq!(ran.status.code(), Some(1), "{expected}");
+        assert!(text(&ran.stderr).contains(expected), "{}", text(&ran.stderr));
+        assert!(!made.exists() && !file.with_extension("db").exists());
     }
 }
 
