@@ -65,6 +65,7 @@ mod init;
 mod injection;
 mod jwt;
 mod keys;
+mod latin1;
 mod libpq;
 mod limits;
 mod lookups;
