@@ -224,6 +224,13 @@ macro_rules! databases {
                 }
             }
 
+            /// Makes connections prepare their statements again.
+            pub(crate) fn forget_statements(&self) {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => Database::forget_statements(source),)+
+                }
+            }
+
             /// Statistics of the lookups on shared connections; `None` if none are shared.
             pub(crate) fn lookups(&self) -> Option<SharedLookups> {
                 match self {

@@ -121,6 +121,13 @@ impl Source {
         }
     }
 
+    /// Makes connections prepare their statements again, as after a migration.
+    pub(crate) fn forget_statements(&self) {
+        if let Self::Database(database) = self {
+            database.forget_statements();
+        }
+    }
+
     /// Waits until a task that isn't urgent may continue; see
     /// [`Pool::turn`](rowstream_core::pool::Pool::turn).
     pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {

@@ -134,7 +134,8 @@ impl App {
     }
 
     /// The app of another configuration, for future requests. It continues the counts of running
-    /// streams. Sources whose settings haven't changed are kept, with their connections.
+    /// streams. Sources whose settings haven't changed are kept, with their connections, which prepare
+    /// their statements again.
     ///
     /// # Errors
     /// See [`App::new`].
@@ -144,7 +145,9 @@ impl App {
         let refined = RefinedEndpoints::new(true);
         let app = Self::build(config, admission, refined, Arc::clone(&self.state), |wanted| {
             let same = self.config.sources.iter().position(|source| source == wanted)?;
-            Some(self.sources[same].clone())
+            let same = &self.sources[same];
+            same.forget_statements();
+            Some(same.clone())
         })?;
         let known =
             self.verifier.clone().filter(|own| app.config.jwt.as_ref().is_some_and(|jwt| own.is_of(jwt)));

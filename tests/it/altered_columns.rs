@@ -189,6 +189,89 @@ async fn parameters_of_endpoint_files_follow_a_column_that_is_altered() {
     }
 }
 
+/// A prepared statement compares with the types that its parameters had. PostgreSQL converts the column and
+/// reports no error, so rows were missing as long as a connection lived, even after a reload.
+const CONVERTED: [(&str, &str, &str, &str); 6] = [
+    ("to_citext", "text", "Bern", "bern"),
+    ("to_timestamptz", "timestamp", "2024-01-01T12:00:00", "2024-01-01T14:00:00%2B02:00"),
+    ("to_double", "number", "0.5", "0.1"),
+    ("to_timestamp", "date", "2024-01-01", "2024-01-01T12:00:00"),
+    ("to_text", "text", "a", "a%20"),
+    ("to_numeric", "number", "7", "7"),
+];
+const CONVERTED_TABLE: &str = "create extension citext;
+    create table t (id int primary key, to_citext varchar(9), to_timestamptz timestamp, to_double real,
+      to_timestamp date, to_text char(5), to_numeric int);
+    insert into t values (1, 'Bern', '2024-01-01 12:00', 0.5, '2024-01-01', 'a', 7)";
+const CONVERT: &str = "alter table t alter to_citext type citext, alter to_timestamptz type timestamptz,
+      alter to_double type double precision, alter to_timestamp type timestamp, alter to_text type text,
+      alter to_numeric type numeric;
+    update t set to_double = 0.1, to_timestamp = '2024-01-01 12:00', to_text = 'a '";
+
+/// Lists and lookups by each column, and one that shows a column.
+async fn converted(db: &TestDb) -> Server {
+    db.execute(CONVERTED_TABLE).await;
+    let config = format!("[source.db]\nurl = \"{}\"\npool = {{ max = {CONNECTIONS} }}\n", db.url());
+    let mut files = vec![("rowstream.toml".to_owned(), config)];
+    for (column, kind, ..) in CONVERTED {
+        // An endpoint's own date has no time.
+        let kind = if kind == "date" { "text" } else { kind };
+        for (form, result) in [("list", "many"), ("one", "one")] {
+            let sql = format!(
+                "/*\nresult = \"{result}\"\n[params]\nx = \"{kind}\"\n*/\nselect id from t where {column} = :x"
+            );
+            files.push((format!("endpoints/{form}/{column}.sql"), sql));
+        }
+    }
+    files.push(("endpoints/shown.sql".to_owned(), "select to_numeric as n from t".to_owned()));
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let server = Server::start(&files).await;
+    for (column, _, before, _) in CONVERTED {
+        for form in ["list", "one"] {
+            for reply in all(&server, &format!("/{form}/{column}?x={before}")).await {
+                assert_eq!(reply.status, 200, "{form} {column}: {}", reply.text());
+            }
+        }
+    }
+    all(&server, "/shown").await;
+    server
+}
+
+/// All connections have the rows that a new one has.
+async fn finds_converted(server: &Server) {
+    for (column, _, _, after) in CONVERTED {
+        for form in ["list", "one"] {
+            for reply in all(server, &format!("/{form}/{column}?x={after}")).await {
+                assert!(reply.text().contains("\"id\":1}"), "{form} {column}: {}", reply.text());
+            }
+        }
+    }
+}
+
+async fn all(server: &Server, path: &str) -> Vec<Reply> {
+    join_all((0..20).map(|_| get_path(server, path))).await
+}
+
+#[tokio::test]
+async fn a_reload_compares_as_the_altered_columns() {
+    let db = TestDb::new().await;
+    let server = converted(&db).await;
+    db.execute(CONVERT).await;
+    server.hang_up();
+    server.wait_for_stderr("reloaded: 13 endpoints").await;
+    finds_converted(&server).await;
+}
+
+/// A statement that shows an altered column is refused once. Then all statements are prepared again.
+#[tokio::test]
+async fn a_statement_that_shows_an_altered_column_makes_all_compare_as_it() {
+    let db = TestDb::new().await;
+    let server = converted(&db).await;
+    db.execute(CONVERT).await;
+    wait_until("the migration is noticed", async || get(&server.url("/shown")).await.status == 503).await;
+    finds_converted(&server).await;
+}
+
 async fn get_path(server: &Server, path: &str) -> Reply {
     get(&server.url(path)).await
 }

@@ -304,6 +304,10 @@ pub trait Database: Clone + Send + Sync + 'static {
         std::future::ready(Vec::new())
     }
 
+    /// Makes connections prepare their statements again, because a migration may have altered the columns
+    /// that their parameters are compared with. Does nothing if the database notices that by itself.
+    fn forget_statements(&self) {}
+
     /// The time that followers have waited for a transaction to end; zero if they don't wait now.
     /// `None` if they never wait.
     fn longest_wait(&self) -> Option<Duration> {

@@ -116,6 +116,13 @@ struct SourceState {
 }
 
 impl SourceState {
+    /// Makes every connection prepare its statements again, because one that was described with this
+    /// version of the types is outdated.
+    fn outdate(&self, version: u64) {
+        self.descriptions.forget_sent();
+        self.types.outdate(version);
+    }
+
     /// Waits for a slot, and takes an idle connection or opens one.
     async fn connection(
         &self,
@@ -275,6 +282,10 @@ impl Database for Source {
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args, patience).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))
+    }
+
+    fn forget_statements(&self) {
+        self.0.outdate(self.0.types.version());
     }
 
     fn hosts(&self) -> usize {

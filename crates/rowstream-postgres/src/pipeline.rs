@@ -272,6 +272,9 @@ impl Peer {
         if is_sent_again {
             failed.refuse(Refusal::Again);
         } else if error.is_stale_statement() || !parses && error.is_refused_again() {
+            if let Some(shared) = self.shared.upgrade() {
+                shared.outdate(failed.statement.version);
+            }
             self.forget(failed);
         } else {
             let error = error.into_error_of(&failed.statement.columns);

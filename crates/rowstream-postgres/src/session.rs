@@ -709,13 +709,17 @@ impl Session {
     }
 
     /// Removes a statement that may not be valid any more, so that the next request prepares it
-    /// again. Returns true if it isn't valid.
+    /// again, and after a migration all others too. Returns true if it isn't valid.
     fn forget_if_stale(&mut self, prepared: &Prepared, error: &DatabaseError) -> bool {
         if prepared.may_be_stale(error) {
             let connection = self.connection();
             connection.statements.remove(&prepared.sql, &mut connection.wire.write);
         }
-        prepared.is_stale(error)
+        let is_stale = prepared.is_stale(error);
+        if is_stale && !error.is_missing_statement() {
+            self.shared.outdate(prepared.version);
+        }
+        is_stale
     }
 
     fn error_of(&mut self, frame: &Frame) -> Result<DatabaseError, Error> {

@@ -230,6 +230,11 @@ impl Descriptions {
         self.sent.write().insert(Arc::clone(sql), Arc::clone(sent));
     }
 
+    /// Forgets the forms of all statements, and the types in them.
+    pub(super) fn forget_sent(&self) {
+        self.sent.write().clear();
+    }
+
     /// Forgets `described`, unless the statement has been described again meanwhile.
     pub(super) fn forget(&self, described: &Arc<StatementDescription>) {
         let mut known = self.known.write();

@@ -8,7 +8,13 @@
 //! 1. a value doesn't match its type's description (it has more or fewer attributes): that response
 //!    fails;
 //! 2. the catalog's answer has changed. A value doesn't show the names of its attributes, so we
-//!    query the catalog before each response that has composites.
+//!    query the catalog before each response that has composites;
+//! 3. a statement shows that a migration has altered its tables;
+//! 4. the server reloads.
+//!
+//! A prepared statement keeps the types of its parameters. If only a column that it compares was altered,
+//! PostgreSQL reports no error, but compares as the former type: `citext` as text, `timestamptz` without
+//! the value's zone. Other rows are found, or none. So 3 and 4 concern all statements.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +43,12 @@ impl Types {
     /// The current version. A description from another version may be outdated.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
+    }
+
+    /// Raises the version, because a description of this version is outdated. A later version has seen
+    /// the same migration.
+    pub(super) fn outdate(&self, version: u64) {
+        let _ = self.version.compare_exchange(version, version + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The types that need a query of the catalog.
