@@ -19,6 +19,7 @@ mod last;
 mod opening;
 pub(crate) mod probe;
 mod proxy;
+mod range;
 mod refine;
 mod request;
 mod request_body;
@@ -390,6 +391,11 @@ impl App {
             true => self.read_body(request, tracker).await?,
             false => None,
         };
+        let settings = self.config.endpoints[found.endpoint].refine_settings();
+        // A statement with a limit of its own has no pages.
+        if settings.is_some_and(|settings| !settings.has_limit) {
+            range::move_to_url(request)?;
+        }
         let refined = match self.refine(found, request, body.as_deref_mut()).await {
             Ok(refined) => refined,
             Err(error) => return Err(self.unless_altered(found.endpoint, error).await),

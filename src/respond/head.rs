@@ -86,6 +86,9 @@ pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Respo
     if request.vary_accept {
         headers.insert(header::VARY, HeaderValue::from_static("accept"));
     }
+    if request.vary_range {
+        headers.append(header::VARY, HeaderValue::from_static("range"));
+    }
     if request.endpoint.authorization != Authorization::Public || request.actor.is_some() {
         headers.append(header::VARY, AUTHORIZED);
     }

@@ -74,6 +74,8 @@ pub(super) struct StreamRequest<'a> {
     /// The query of its URL.
     pub(super) url_query: Option<&'a str>,
     pub(super) vary_accept: bool,
+    /// True if a range of rows was asked for in a header.
+    pub(super) vary_range: bool,
     /// The compression that the client accepts; `None` if it isn't negotiated.
     pub(super) encoding: Option<Encoding>,
     /// The answer's proofs of its end.
@@ -158,6 +160,7 @@ pub(super) fn read_stream_request<'a, B>(
     let counted = total.map(|total| Box::new(total.of_response(page, reading.after.is_some())));
     let url_query = request.uri().query();
     let index = found.endpoint;
+    let vary_range = refined.is_some() && request.headers().contains_key(header::RANGE);
     Ok(StreamRequest {
         endpoint,
         index,
@@ -165,6 +168,7 @@ pub(super) fn read_stream_request<'a, B>(
         followed,
         url_query,
         vary_accept,
+        vary_range,
         encoding,
         asked,
         page,

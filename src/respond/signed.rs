@@ -58,11 +58,17 @@ pub(super) fn take(uri: &mut Uri, name: &str) -> Option<Box<str>> {
     let (own, rest): (Vec<_>, Vec<_>) = query.split('&').partition(is_own);
     let values = own.iter().map(|pair| pair.split_once('=').map_or("", |(_, value)| value));
     let values = values.collect::<Vec<_>>().join("&").into();
-    let target = with_query(uri.path(), &rest.join("&"));
+    let rest = rest.join("&");
+    set_query(uri, &rest);
+    Some(values)
+}
+
+/// Replaces the query of a URL by valid pairs.
+pub(super) fn set_query(uri: &mut Uri, query: &str) {
+    let target = with_query(uri.path(), query);
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(target.parse().expect("parts of a valid target"));
     *uri = Uri::from_parts(parts).expect("the rest of it is unchanged");
-    Some(values)
 }
 
 fn with_query(path: &str, query: &str) -> String {

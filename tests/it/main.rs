@@ -106,6 +106,7 @@ mod rewritten_tables;
 mod roles;
 mod rolling;
 mod row_counts;
+mod row_ranges;
 mod sail;
 mod server_packages;
 mod sessions;
