@@ -166,6 +166,37 @@ async fn parts_that_cannot_be_left_out_are_refused() {
             "`filter`, `sort`, `select` and `total` can't be combined with optional parts",
             "write `:name is null or …`",
         ),
+        // The place of a request's order, around a part, within one and beside it.
+        (
+            "sort = true",
+            "select id from orders where total = :city order by /*sort*/ /*if city*/ total, /*end*/ id",
+            "`filter`, `sort`, `select` and `total` can't be combined with optional parts",
+            "write `:name is null or …`",
+        ),
+        (
+            "sort = true",
+            "select id from orders where total = :city /*if city*/ order by /*sort*/ id /*end*/",
+            "`filter`, `sort`, `select` and `total` can't be combined with optional parts",
+            "write `:name is null or …`",
+        ),
+        (
+            "sort = true",
+            "select id from orders /*if city*/ where total = :city /*end*/ order by /*sort*/ id",
+            "`filter`, `sort`, `select` and `total` can't be combined with optional parts",
+            "write `:name is null or …`",
+        ),
+        (
+            "",
+            "select id from orders where total = :city order by /*if city*/ /*sort*/ total, /*end*/ id",
+            "`/*sort*/` is the place of a request's order, but this endpoint has no `sort`",
+            "or remove the comment",
+        ),
+        (
+            "",
+            "select id, /*if city*/ null as /*end*/ total from orders where total = :city",
+            "without the optional parts of `city`: statement `rows`: its columns are others",
+            "put only conditions, joins and orders into optional parts",
+        ),
         (
             &params,
             &format!("select id from orders where :city = 1 {parts}"),
