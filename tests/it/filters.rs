@@ -550,6 +550,10 @@ async fn times_of_sqlite_are_compared_in_each_form() {
         ("eq.2026-03-01T09:00:00Z", &[2, 3, 4, 6][..]),
         ("eq.2026-03-01%2009:00", &[2, 3, 4, 6]),
         ("eq.2026-03-01T11:00:00%2B02:00", &[2, 3, 4, 6]),
+        // As in parameters, the second 60 is the next one.
+        ("eq.2026-03-01T08:59:60Z", &[2, 3, 4, 6]),
+        ("lt.2026-03-01%2010:59:60.0%2B02:00", &[1, 9, 13]),
+        ("in.(2026-03-01T08:59:60)", &[2, 3, 4, 6]),
         ("neq.2026-03-01T09:00:00Z", &[1, 5, 7, 8, 9, 13]),
         ("gt.2026-03-01T09:00:00Z", &[5, 7, 8]),
         ("gte.2026-03-01T09:00:00.0Z", &[2, 3, 4, 5, 6, 7, 8]),
@@ -585,7 +589,15 @@ async fn times_of_sqlite_are_compared_in_each_form() {
     let files = Server::start(&[("rowstream.toml", &config), ("endpoints/t.sql", since)]).await;
     let reply = get(&files.url("/t?since=2026-03-01T09:00:00Z")).await;
     assert_eq!(ids(&reply), [5, 7, 8]);
-    for wrong in ["soon", "2026-02-30", "2026-03-01T09:00:00%2B15:00", "1772355600"] {
+    for wrong in [
+        "soon",
+        "2026-02-30",
+        "2026-03-01T23:59:60.5Z",
+        "2026-03-01T08:59:61Z",
+        "9999-12-31T23:59:60Z",
+        "2026-03-01T09:00:00%2B15:00",
+        "1772355600",
+    ] {
         let reply = get(&server.url(&format!("/big?at=gt.{wrong}"))).await;
         assert_eq!(reply.status.as_u16(), 400, "{wrong}");
         assert!(reply.text().contains("write `2026-03-01T09:00:00Z`"), "{}", reply.text());

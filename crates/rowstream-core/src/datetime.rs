@@ -2,6 +2,8 @@
 //!
 //! SQLite and JSON store them as text. `rowstream_encode` formats them for clients.
 
+use std::borrow::Cow;
+
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 
@@ -37,12 +39,25 @@ pub fn instant(text: &[u8]) -> Option<i64> {
     read(text).map(|(timestamp, _)| timestamp.micros).or_else(midnight)
 }
 
-/// True if the second of a valid date and time is 60. The library that we parse requests with reads it
-/// as 59.
-pub fn is_leap_second(text: &str) -> bool {
-    const BEFORE_SECOND: usize = "YYYYMMDDhhmm".len();
-    let digits = text.bytes().filter(u8::is_ascii_digit).skip(BEFORE_SECOND);
-    digits.take(2).eq(*b"60")
+/// A date and time without a second 60, and the seconds to add to it: `12:00:60` is `12:00:59` and another
+/// second, as in PostgreSQL. `None`: it's after the end of its day, as `23:59:60.5` is.
+pub fn split_leap_second(text: &str) -> Option<(Cow<'_, str>, i64)> {
+    let Some(second) = leap_second(text) else { return Some((text.into(), 0)) };
+    let (before, rest) = (&text[..second], &text[second + "60".len()..]);
+    let fraction = rest.strip_prefix(['.', ',']).unwrap_or_default();
+    let has_fraction = fraction.bytes().take_while(u8::is_ascii_digit).any(|digit| digit != b'0');
+    let is_last = before.ends_with("23:59:") || before.ends_with("2359");
+    (!(has_fraction && is_last)).then(|| (format!("{before}59{rest}").into(), 1))
+}
+
+/// The offset of the second of a date and time, if it's 60.
+fn leap_second(text: &str) -> Option<usize> {
+    let time = text.find(['T', 't', ' '])? + 1;
+    let second = match text.get(time..)?.as_bytes() {
+        [_, _, b':', _, _, b':', ..] => time + "hh:mm:".len(),
+        _ => time + "hhmm".len(),
+    };
+    text.get(second..)?.starts_with("60").then_some(second)
 }
 
 /// The precision of a fraction of a second.

@@ -1,8 +1,8 @@
 //! Writes the conditions of a request as SQL.
 
-use jiff::Span;
 use jiff::civil::DateTime;
-use rowstream_core::datetime::{instant, is_leap_second};
+use jiff::{Span, Timestamp};
+use rowstream_core::datetime::{instant, split_leap_second};
 use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::filter::{Comparison, Condition, Truth};
 use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
@@ -141,11 +141,11 @@ impl<'a> Conditions<'a> {
 
     /// Adds a time.
     fn time(&mut self, text: &str) -> Result<Instant, String> {
-        let Some(micros) = instant(text.as_bytes()) else {
+        let Some((micros, text)) = utc_time(text) else {
             let why = "is not a date and time: write `2026-03-01T09:00:00Z`, and `%2B` for a `+` in a URL";
             return Err(format!("{} {why}", shown(text)));
         };
-        Ok(Instant { micros, index: self.add(ParamValue::Text(text.to_owned()), ParamType::Text) })
+        Ok(Instant { micros, index: self.add(ParamValue::Text(text), ParamType::Text) })
     }
 
     /// The comparisons of a column whose times are stored as texts.
@@ -327,12 +327,21 @@ fn check_local(text: &str) -> Result<(), String> {
     if time.contains(['+', '-', '[', 'Z', 'z']) { Err(no_local_time(text)) } else { Ok(()) }
 }
 
+/// A time in microseconds since 1970, and its text for SQLite, which has no second 60.
+fn utc_time(text: &str) -> Option<(i64, String)> {
+    let (time, seconds) = split_leap_second(text)?;
+    let micros = instant(time.as_bytes())?;
+    if seconds == 0 {
+        return Some((micros, text.to_owned()));
+    }
+    let time = Timestamp::from_microsecond(micros).ok()?.checked_add(Span::new().seconds(seconds)).ok()?;
+    Some((time.as_microsecond(), time.to_string()))
+}
+
 /// A date and time without an offset, in the form that databases store.
 fn local_time(text: &str) -> Result<ParamValue, String> {
-    let time = text.parse::<DateTime>().and_then(|time| match is_leap_second(text) {
-        true => time.checked_add(Span::new().seconds(1)),
-        false => Ok(time),
-    });
+    let (time, seconds) = split_leap_second(text).ok_or_else(|| no_local_time(text))?;
+    let time = time.parse::<DateTime>().and_then(|time| time.checked_add(Span::new().seconds(seconds)));
     let time = time.map_err(|_| no_local_time(text))?;
     Ok(ParamValue::Text(format!("{} {}", time.date(), time.time())))
 }

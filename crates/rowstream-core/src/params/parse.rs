@@ -8,7 +8,7 @@ use jiff::{Span, Timestamp};
 use percent_encoding::percent_decode_str;
 
 use super::{Param, ParamType, ParamValue, decimal};
-use crate::datetime::is_leap_second;
+use crate::datetime::split_leap_second;
 use crate::diagnostic::shown;
 
 impl Param {
@@ -131,15 +131,15 @@ fn date(text: &str) -> Result<ParamValue, String> {
 /// its midnight. Without an offset, the time is UTC. The second 60 is the next minute's second 0, as in
 /// PostgreSQL.
 fn timestamp(text: &str) -> Result<ParamValue, String> {
-    let parsed = match has_shape(text, "0000-00-00") {
-        true => format!("{text}T00:00Z").parse(),
-        false => match timestamp_offset(text).ok_or_else(|| not_a_timestamp(text))? {
-            "" => format!("{text}Z").parse(),
-            _ => text.parse(),
+    let (time, seconds) = split_leap_second(text).ok_or_else(|| not_a_timestamp(text))?;
+    let parsed = match has_shape(&time, "0000-00-00") {
+        true => format!("{time}T00:00Z").parse::<Timestamp>(),
+        false => match timestamp_offset(&time).ok_or_else(|| not_a_timestamp(text))? {
+            "" => format!("{time}Z").parse(),
+            _ => time.parse(),
         },
     };
-    let next_second = |time: Timestamp| time.checked_add(Span::new().seconds(1));
-    let parsed = if is_leap_second(text) { parsed.and_then(next_second) } else { parsed };
+    let parsed = parsed.and_then(|time| time.checked_add(Span::new().seconds(seconds)));
     parsed.map(ParamValue::Timestamp).map_err(|_| not_a_timestamp(text))
 }
 
