@@ -53,6 +53,17 @@ pub fn choose<'a>(
     }
 }
 
+/// Checks the format that a URL chooses, if no body can choose another one.
+///
+/// # Errors
+/// 406, with a list of the endpoint's formats.
+pub(crate) fn check_url(suffix: &Suffix, control: Option<&str>, formats: &[Format]) -> Result<(), Error> {
+    match suffix {
+        Suffix::Unknown(name) if named(name).is_none() => by_name(name, formats).map(drop),
+        _ => control.map_or(Ok(()), |name| by_name(name, formats).map(drop)),
+    }
+}
+
 fn by_name(name: &str, formats: &[Format]) -> Result<Choice, Error> {
     match named(name) {
         Some((format, by_tabs)) if formats.contains(&format) => Ok(Choice { by_tabs, ..fixed(format) }),

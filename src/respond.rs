@@ -58,6 +58,7 @@ use self::refine::Refined;
 pub use self::request::Arrival;
 use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
 pub(crate) use self::request_body::has_body;
+use self::request_body::refuse_format;
 use self::signed::SentSignature;
 pub(crate) use self::signed::take_signature;
 use self::tracker::RequestTracker;
@@ -261,6 +262,9 @@ impl App {
         tracker: &'a mut RequestTracker,
     ) -> impl Future<Output = Result<Response<AnswerBody>, Error>> {
         async move {
+            // Some clients send a body only if its head isn't refused.
+            let actor =
+                self.actor(&self.config.endpoints[found.endpoint], request.headers(), tracker).await?;
             let asks = self.config.endpoints[found.endpoint].refine_settings().is_some();
             let mut stream_request = {
                 let body = match has_body(request.method()) || asks {
@@ -270,6 +274,7 @@ impl App {
                 };
                 self.read_rows_request(found, request, body.as_deref(), tracker)?
             };
+            stream_request.actor = actor;
             let endpoint = self.refined_endpoint(found, request);
             // An endpoint without some of its optional parts has the same authorization.
             let wanted = &stream_request.endpoint.authorization;
@@ -278,7 +283,6 @@ impl App {
             }
             tracker.note_statement(stream_request.endpoint);
             tracker.meter.format(stream_request.reading.format);
-            stream_request.actor = self.actor(endpoint, request.headers(), tracker).await?;
             if let Some(answer) = self.answer_without_rows(&stream_request, endpoint, request, tracker)? {
                 return Ok(answer);
             }
@@ -387,11 +391,16 @@ impl App {
         request: &mut Request<ArrivedBody<B>>,
         tracker: &mut RequestTracker,
     ) -> Result<Option<Box<BodyParams>>, Error> {
+        let endpoint = &self.config.endpoints[found.endpoint];
         let mut body = match has_body(request.method()) {
-            true => self.read_body(request, tracker).await?,
+            true => {
+                tracker.credentials.claims_for(&endpoint.params)?;
+                refuse_format(endpoint, &found.suffix, request)?;
+                self.read_body(request, tracker).await?
+            }
             false => None,
         };
-        let settings = self.config.endpoints[found.endpoint].refine_settings();
+        let settings = endpoint.refine_settings();
         // A statement with a limit of its own has no pages.
         if settings.is_some_and(|settings| !settings.has_limit) {
             range::move_to_url(request)?;

@@ -11,14 +11,17 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body::Body;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::shown;
-use rowstream_core::params::{BodyParams, BodyType, memory_of_values};
+use rowstream_core::params::{self, BodyParams, BodyType, memory_of_values};
 use tokio::time::timeout;
 
 use super::app::App;
 use super::request::ArrivedBody;
 use super::tracker::RequestTracker;
 use crate::admission::Holder;
+use crate::endpoint::Endpoint;
+use crate::negotiate;
 use crate::outcome::Outcome;
+use crate::route::Suffix;
 
 /// The name of the method that reads with a body (draft-ietf-httpbis-safe-method-w-body).
 const QUERY: &str = "QUERY";
@@ -108,6 +111,26 @@ impl App {
         tracker.body_memory += bytes;
         Ok(())
     }
+}
+
+/// Refuses the format in the URL of a request before a client that waits for `100 Continue` sends the
+/// body. `Accept` and a suffix alone decide nothing, because the body may have `_format`.
+///
+/// # Errors
+/// 406: the endpoint doesn't have the format.
+pub(super) fn refuse_format<B>(
+    endpoint: &Endpoint,
+    suffix: &Suffix,
+    request: &Request<B>,
+) -> Result<(), Error> {
+    // A plan has a format of its own.
+    if !request.headers().contains_key(header::EXPECT) || endpoint.explained.is_some() {
+        return Ok(());
+    }
+    let query = request.uri().query().unwrap_or_default();
+    let (formats, _) = params::take_pairs(query, |name| name == "_format")?;
+    let format = formats.first().map(|(_, format)| format.as_str());
+    negotiate::check_url(suffix, format, &endpoint.formats)
 }
 
 /// True if a body breaks the rules of HTTP. Otherwise, its client has ended it or has left.

@@ -315,6 +315,17 @@ async fn slow_and_endless_bodies_end() {
     assert!(endless.starts_with("HTTP/1.1 413 "), "{endless}");
 }
 
+/// The first bytes of the answer to a client that waits for `100 Continue` before it sends its body.
+pub(crate) async fn answer_to_head(server: &Server, target: &str, headers: &str) -> String {
+    let mut socket = TcpStream::connect(server.address()).await.expect("it connects");
+    let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n{headers}\r\n\r\n");
+    socket.write_all(head.as_bytes()).await.expect("it's sent");
+    let mut answer = [0; "HTTP/1.1 100 Continue".len()];
+    let read = tokio::time::timeout(Duration::from_secs(4), socket.read_exact(&mut answer)).await;
+    assert!(read.is_ok(), "{target}: an answer");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
 /// A client that waits for `100 Continue` before it sends its body got that, and only then a refusal
 /// that the head had already decided.
 #[tokio::test]
@@ -328,16 +339,26 @@ async fn a_head_is_refused_without_its_body() {
         (&open, "/echo", "Content-Type: application/json\r\nContent-Length: 5000", "413 "),
         (&open, "/nothing", "Content-Type: application/json\r\nContent-Length: 2", "404 "),
         (&open, "/echo", "Content-Type: application/json\r\nContent-Length: 2", "100 Continue"),
+        (&open, "/echo?_format=xml", "Content-Type: application/json\r\nContent-Length: 2", "406 "),
+        (&open, "/items?_format=xml", "Content-Type: application/json\r\nContent-Length: 2", "406 "),
+        (&open, "/echo.xml", "Content-Type: application/json\r\nContent-Length: 2", "406 "),
+        (&open, "/echo.csv", "Content-Type: application/json\r\nContent-Length: 2", "100 Continue"),
+        // The body may choose a format with `_format`.
+        (
+            &open,
+            "/echo",
+            "Accept: image/png\r\nContent-Type: application/json\r\nContent-Length: 2",
+            "100 Continue",
+        ),
         (&closed, "/echo", "Content-Type: application/json\r\nContent-Length: 2", "401 "),
     ] {
-        let mut socket = TcpStream::connect(server.address()).await.expect("it connects");
-        let head = format!("POST {target} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n{headers}\r\n\r\n");
-        socket.write_all(head.as_bytes()).await.expect("it's sent");
-        let mut answer = [0; 12 + 9];
-        let read = tokio::time::timeout(Duration::from_secs(4), socket.read_exact(&mut answer)).await;
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(read.is_ok() && answer.starts_with(&format!("HTTP/1.1 {status}")), "{target}: {answer}");
+        let answer = answer_to_head(server, target, headers).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{target} {headers}: {answer}");
     }
+    let accept = [("content-type", JSON), ("accept", "image/png")];
+    let reply =
+        send((Client::HTTP1, &open), "POST", "/echo", &accept, r#"{"t": "a", "_format": "csv"}"#).await;
+    assert_eq!(reply.status.as_u16(), 200, "{}", reply.text());
 }
 
 /// A client that left within its body counted as one that sent an invalid body.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::jwt::{ISSUER, Keys};
+use crate::request_bodies::answer_to_head;
 use crate::support::logins::{MD5, SCRAM};
 use crate::support::{Client, Launch, Reply, Server, TestDb};
 
@@ -45,6 +46,10 @@ async fn server(url: &str, keys: &Keys, source: &str) -> Server {
         ("endpoints/hidden.sql", "select n from hidden".to_owned()),
         ("endpoints/notes.sql", "select owner, n, repeat('x', 100) as t from note order by n".to_owned()),
         ("endpoints/who.sql", format!("/*\nresult = \"one\"\n*/\n{WHO}")),
+        (
+            "endpoints/claimed.sql",
+            "/*\nauthorization = \"authenticated\"\n*/\nselect :jwt.tenant as tenant".to_owned(),
+        ),
         (
             "endpoints/mine/{n}.sql",
             "/*\nresult = \"one\"\n[params]\nn = \"integer\"\n*/\nselect owner, n from note where n = :n".to_owned(),
@@ -156,6 +161,26 @@ async fn a_token_has_no_role_but_those_that_it_may_have() {
         // The connection of the refused request serves the next one.
         let own = self::token(&keys, &json!(SCRAM.user), "a");
         assert_eq!(ask(server, "/who", Some(&own)).await.json()["role"], SCRAM.user, "{what}");
+    }
+}
+
+/// The token decides them, but a body was read first.
+#[tokio::test]
+async fn roles_and_claims_are_refused_without_a_body() {
+    let (db, keys) = (database().await, Keys::new());
+    let server = server(&db.url(), &keys, &format!("roles = [\"{}\"]", SCRAM.user)).await;
+    for (target, role, status) in [
+        ("/who", None, 401),
+        ("/who", Some(json!(MD5.user)), 403),
+        ("/claimed", Some(json!(SCRAM.user)), 403),
+        ("/who", Some(json!(SCRAM.user)), 100),
+    ] {
+        let token =
+            role.as_ref().map(|role| format!("Authorization: Bearer {}\r\n", token(&keys, role, "a")));
+        let headers = "Content-Type: application/json\r\nContent-Length: 2";
+        let headers = format!("{}{headers}", token.unwrap_or_default());
+        let answer = answer_to_head(&server, target, &headers).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{target} {role:?}: {answer}");
     }
 }
 
