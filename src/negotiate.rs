@@ -72,6 +72,9 @@ fn by_name(name: &str, formats: &[Format]) -> Result<Choice, Error> {
 }
 
 impl Choice {
+    /// The plans of statements.
+    pub(crate) const PLAN: Self =
+        Self { format: Format::Json, framed: false, by_tabs: false, vary_accept: false };
     /// The only row of a list, for which `Accept` asks.
     pub(crate) const ONLY_ROW: Self =
         Self { format: Format::Json, framed: false, by_tabs: false, vary_accept: true };

@@ -56,6 +56,7 @@ pub use self::body::{AbortError, ResponseBody};
 use self::head::{ALLOW, ALLOW_BODIES, head, no_endpoint, no_host, no_more_events, to_https};
 use self::refine::Refined;
 pub use self::request::Arrival;
+pub(crate) use self::request::PlanAsJson;
 use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
 pub(crate) use self::request_body::has_body;
 use self::request_body::refuse_format;

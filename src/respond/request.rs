@@ -31,6 +31,10 @@ const FORWARDED: [HeaderName; 3] =
 /// The length of a body that is longer than is known.
 pub(super) const STREAMED: usize = usize::MAX;
 
+/// An extension of a request for plans that are JSON, although the rows would have another format.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlanAsJson;
+
 /// Facts about a request that its connection knows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arrival {
@@ -113,11 +117,14 @@ pub(super) fn read_stream_request<'a, B>(
     if refined.is_some_and(|refined| refined.is_fixed) {
         follow::refuse(&bound)?;
     }
-    let endpoint = endpoint.of_values(&bound.values);
-    let endpoint = if bound.explain == Some(true) { explained(endpoint, &bound)? } else { endpoint };
+    let own = endpoint.of_values(&bound.values);
+    let explains = bound.explain == Some(true);
+    let endpoint = if explains { explained(own, &bound)? } else { own };
+    let as_json = explains && request.extensions().get::<PlanAsJson>().is_some();
     let followed = follow::read(endpoint, &mut bound)?;
     let accept = request.headers().get_all(header::ACCEPT);
     let formats = match (followed, &found.suffix, &bound.format) {
+        _ if as_json => &own.formats,
         (FollowMode::Continuously, Suffix::None, None) => &follow::formats(endpoint)[..],
         _ => &endpoint.formats,
     };
@@ -127,6 +134,7 @@ pub(super) fn read_stream_request<'a, B>(
             negotiate::choose(&found.suffix, bound.format.as_deref(), accept, formats)?
         }
     };
+    let choice = if as_json { negotiate::Choice::PLAN } else { choice };
     let negotiate::Choice { format, framed, by_tabs, vary_accept } = choice;
     let asked = ProofRequest::read(request, bound.completeness, format, framed)?;
     follow::check(followed, format, &asked)?;

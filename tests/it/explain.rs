@@ -230,6 +230,19 @@ async fn check_explains(url: &str, uses_index: &str) {
         let (status, stdout, _) = check(&["--explain", target]).await;
         assert!(status == Some(0) && stdout.contains(uses_index), "{target}: {stdout}");
     }
+    // A page for browsers has a limit, unless it's the page of all rows.
+    for (target, is_limited) in [
+        ("/things.html?name=eq.n77", true),
+        ("/things?_format=html&name=eq.n77", true),
+        ("/things.csv?_format=html", true),
+        ("/things.html?name=eq.n77&limit=", false),
+        ("/things.html?_format=csv&name=eq.n77", false),
+        ("/things?name=eq.n77", false),
+    ] {
+        let (status, stdout, _) = check(&["--explain", target]).await;
+        let (sql, _) = stdout.split_once("    plan of rows\n").expect("a plan");
+        assert_eq!((status, sql.contains("\n        limit ")), (Some(0), is_limited), "{target}: {stdout}");
+    }
     let (_, counted, _) = check(&["--explain", "/things?_count=exact"]).await;
     assert!(counted.contains("    total\n        select count(*) as "), "{counted}");
     std::fs::write(endpoints.join("wrong.sql"), "select nothing from nowhere").expect("a file");

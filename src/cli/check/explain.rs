@@ -10,12 +10,12 @@ use bytes::Bytes;
 use http::{Request, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use rowstream_core::error::ErrorDetail;
-use rowstream_core::params::{has_name, take_pairs};
+use rowstream_core::params::has_name;
 use serde_json::{Value, json};
 
 use super::Failure;
 use crate::config::Config;
-use crate::respond::{App, Arrival};
+use crate::respond::{App, Arrival, PlanAsJson};
 
 /// The plans of a request, or the error that it gets.
 pub(super) struct ExplainedRequest {
@@ -64,7 +64,7 @@ pub(super) async fn explain(
 
 async fn answer(app: &Arc<App>, target: &str) -> Result<Value, Value> {
     let problem = |detail: String| json!({"detail": detail});
-    let request = Request::get(explained(target)).body(Empty::<Bytes>::new());
+    let request = Request::get(explained(target)).extension(PlanAsJson).body(Empty::<Bytes>::new());
     let request = request.map_err(|error| problem(error.to_string()))?;
     let response = Arc::clone(app).respond(Arrival::default(), request).await;
     let is_ok = response.status().is_success();
@@ -77,13 +77,10 @@ async fn answer(app: &Arc<App>, target: &str) -> Result<Value, Value> {
     }
 }
 
-/// The request of the plans, which are JSON whatever the target's format is. `_explain` is the first
-/// parameter, in front of anything else.
+/// The request of the plans. `_explain` is the first parameter, in front of anything else.
 fn explained(target: &str) -> String {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    // A query that can't be decoded is refused with its own error.
-    let query = take_pairs(query, |name| name == "_format").map_or(query.to_owned(), |(_, rest)| rest);
-    format!("{path}?_explain=1&_format=json&{query}")
+    format!("{path}?_explain=1&{query}")
 }
 
 /// Reads an argument: the path of a request, and its query.
