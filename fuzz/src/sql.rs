@@ -1,10 +1,12 @@
-//! The lexer of parameters: arbitrary texts, and texts from tokens with known parameters.
+//! The lexer of parameters, and the place of an order: arbitrary texts, and texts from tokens with known
+//! parameters.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use rowstream_core::sql::dialect::{Placeholders, Quotes};
-use rowstream_core::sql::{Cardinality, Dialect, Limit, Sql, sections};
+use rowstream_core::sql::{Cardinality, Dialect, Limit, Sql, sections, sort_place};
 use {rowstream_postgres as postgres, rowstream_sqlite as sqlite};
 
 static DIALECTS: [&Dialect; 2] = [&postgres::DIALECT, &sqlite::DIALECT];
@@ -21,6 +23,7 @@ pub fn sql(data: &[u8]) {
             }
         }
         assert_sections(text, dialect);
+        assert_sort_place(text, dialect);
     }
 }
 
@@ -103,6 +106,28 @@ fn assert_sections(text: &str, dialect: &'static Dialect) {
         assert_eq!(pair[0].range.end, pair[1].offset);
     }
     assert_eq!(sections.last().map(|section| section.range.end), Some(text.len()));
+}
+
+/// Checks that a request's order has the same place in a file and in the statement that runs, and that
+/// the statement has the same parameters with it.
+fn assert_sort_place(text: &str, dialect: &'static Dialect) {
+    let place = match sort_place(text, dialect) {
+        Ok(place) => place,
+        Err(error) => return assert!(text.is_char_boundary(error.offset) && !error.message.is_empty()),
+    };
+    let Ok(sql) = Sql::parse(text, dialect) else { return };
+    let running = sort_place(&sql.text, dialect).ok().flatten();
+    let mark = |text: &str, place: Range<usize>| text[place].to_owned();
+    let found = place.clone().map(|place| mark(text, place));
+    assert_eq!(running.map(|place| mark(&sql.text, place)), found, "{text:?}");
+    if let (Some(place), Some(found)) = (place, found) {
+        assert_eq!(found.trim_matches(['/', '*', ' ', '\t', '\r', '\n', '\x0c']), "sort");
+        let term = dialect.quoted("x");
+        let ordered = format!("{}{term} desc, {}", &text[..place.start], text[place.end..].trim_start());
+        assert_eq!(sort_place(&ordered, dialect), Ok(None), "{ordered:?}");
+        let ordered = Sql::parse(&ordered, dialect).expect("it's a statement with another term");
+        assert_eq!(ordered.names, sql.names, "{text:?}");
+    }
 }
 
 /// Texts from tokens: their parameters are found, and nothing else is mistaken for one.
@@ -226,6 +251,12 @@ fn tokens(u: &mut Unstructured<'_>) -> Result<()> {
         assert!(is_the_same(sql, parsed_text), "{parsed_text:?} {sql:?}");
         assert_eq!(parsed.names, names);
         assert_statement(&text[section.range.clone()], dialect, &parsed);
+    }
+    for tokens in &statements {
+        let (statement, ..) = written(dialect, tokens);
+        let place = statement.len() + " order by ".len();
+        let found = sort_place(&format!("{statement} order by /*sort*/ a"), dialect);
+        assert_eq!(found, Ok(Some(place..place + "/*sort*/".len())), "{statement:?}");
     }
     Ok(())
 }

@@ -83,10 +83,10 @@ fn is_blank(token: &Token) -> bool {
 fn is_mark(token: &Token, word: &str) -> Option<bool> {
     let inner =
         word.strip_prefix("/*")?.strip_suffix("*/").filter(|_| token.kind == TokenKind::BlockComment)?;
-    match inner.trim() {
+    match inner.trim_ascii() {
         "sort" => Some(true),
         other => {
-            let letters = other.trim_matches(|c: char| c.is_ascii_punctuation());
+            let letters = other.trim_matches(|c: char| c.is_ascii_punctuation() || !c.is_ascii());
             letters.eq_ignore_ascii_case("sort").then_some(false)
         }
     }
@@ -140,6 +140,9 @@ mod tests {
             ("select 'order by' /*sort*/ id", misplaced),
             ("select 1 order by /*SORT*/ id", spelled),
             ("select 1 order by /*:sort*/ id", spelled),
+            // Letters beyond ASCII are dots in the statement that runs.
+            ("select 1 order by /*\u{a0}sort*/ id", spelled),
+            ("select 1 /*«sort»*/ order by /*sort*/ id", spelled),
             ("select 1 order by /*sort*/ /*sort*/ id", Err("there are two `/*sort*/`")),
             ("select 1 order by /*sort*/ a; select 1 order by /*sort*/ a", Err("there are two `/*sort*/`")),
             ("select 1 order by /*sort*/", alone),
