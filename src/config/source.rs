@@ -301,8 +301,8 @@ fn read_pooler(value: &Value<'_>) -> Option<Pooler> {
 fn read_command(value: &Value<'_>, database: Option<DatabaseKind>, folder: &Path) -> Option<Vec<String>> {
     if database.is_some_and(|database| database.dialect().urls.password == PasswordOrigin::Url) {
         value.error_with(
-            "`password_command` is for PostgreSQL, MySQL and MariaDB",
-            "leave it out, and write the password into the URL: `${VARIABLE}`, `${file:PATH}`",
+            "`password_command` is for PostgreSQL, MySQL, MariaDB, ODBC and Arrow Flight SQL",
+            "leave it out; a driver of ADBC has options for secrets, which can be in files: `${file:PATH}`",
         );
     }
     let mut command: Vec<_> = value.strings()?.into_iter().map(|(word, _)| word).collect();

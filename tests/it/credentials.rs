@@ -6,7 +6,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::support::{Launch, MariaDb, Server, TestDb, get, mariadb_port, pg_port, wait_until};
+use crate::support::{
+    Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, pg_port, rowstream, wait_until,
+};
 
 /// Identifies the connection of a list. Lookups may share one.
 const PID: &str = "select pg_backend_pid() as pid";
@@ -162,6 +164,62 @@ async fn kill(db: &MariaDb, user: &str) {
     wait_until("its connections end", async || db.ask(&open).trim() == "0").await;
 }
 
+/// Drivers never read a file again. A connection whose database had ended it was opened again with
+/// the old password, too.
+#[tokio::test]
+async fn a_login_of_odbc_that_fails_reads_its_password_again() {
+    let (postgresql, mariadb) = (TestDb::new().await, MariaDb::new("select 1"));
+    let user = user(&postgresql, "one").await;
+    let url = drivers::odbc_postgres(postgresql.name(), pg_port());
+    let url = url.replace("UID=postgres", &format!("UID={user};PWD=${{file:pw}}"));
+    let server = serve(&url, &[("endpoints/a.sql", PID), ("endpoints/b.sql", TWO)]).await;
+    for (password, first) in [("two", "/a"), ("three", "/b")] {
+        write(server.folder(), "pw", password);
+        rotate(&postgresql, &user, password).await;
+        for target in [first, "/a", "/b"] {
+            assert_answers(&server, target, 200, password).await;
+        }
+    }
+    rotate(&postgresql, &user, "four").await;
+    assert_answers(&server, "/a", 503, "a file that is late").await;
+    server.wait_for_stdout("password authentication failed").await;
+    write(server.folder(), "pw", "four");
+    assert_answers(&server, "/a", 200, "the file is right").await;
+    drop(server);
+    drop_user(&postgresql, &user).await;
+
+    let user = format!("u_{}", mariadb.name());
+    let login = |password| format!("'{user}'@'%' identified by '{password}'");
+    mariadb.execute(&format!(
+        "create user {}; grant all on {}.* to '{user}'@'%'",
+        login("one"),
+        mariadb.name()
+    ));
+    let url = drivers::odbc_mariadb(mariadb.name(), mariadb_port());
+    let url = url.replace("UID=root", &format!("UID={user};PWD=${{file:pw}}"));
+    let server = serve(&url, &[("endpoints/a.sql", ID), ("endpoints/b.sql", TWO)]).await;
+    for (password, first) in [("two", "/a"), ("three", "/b")] {
+        write(server.folder(), "pw", password);
+        mariadb.execute(&format!("alter user {}", login(password)));
+        kill(&mariadb, &user).await;
+        for target in [first, "/a", "/b"] {
+            assert_answers(&server, target, 200, password).await;
+        }
+    }
+    drop(server);
+    mariadb.execute(&format!("drop user '{user}'@'%'"));
+}
+
+/// Statements in one snapshot.
+const TWO: &str =
+    "/*\nbody = { a = '$a', b = '$b' }\n*/\n-- name: a :many\nselect 1 as n\n-- name: b :many\nselect 2 as n";
+
+/// A server with one connection, whose password is `one`.
+async fn serve(url: &str, endpoints: &[(&str, &str)]) -> Server {
+    let config = format!("[source.db]\nurl = \"{url}\"\npool = {{ max = 1 }}\n");
+    Server::start(&[&[("rowstream.toml", &*config), ("pw", "one")], endpoints].concat()).await
+}
+
 /// `--watch` watched certificates and keys, but no secret files.
 #[tokio::test]
 async fn files_of_secrets_are_watched() {
@@ -256,4 +314,67 @@ async fn a_command_writes_the_password_of_mariadb() {
     wait_until("another password", async || get(&server.url("/a")).await.status == 200).await;
     drop(server);
     db.execute(&format!("drop user '{user}'@'%'"));
+}
+
+/// The characters of connection strings don't end a password.
+#[tokio::test]
+async fn a_command_writes_the_password_of_odbc() {
+    let (postgresql, mariadb) = (TestDb::new().await, MariaDb::new("select 1"));
+    let passwords = ["one", "a;b}={c} %&?", "{x}"];
+    let user = user(&postgresql, "one").await;
+    let of_mariadb = format!("u_{}", mariadb.name());
+    mariadb.execute(&format!(
+        "create user '{of_mariadb}'@'%' identified by 'one'; grant all on {}.* to '{of_mariadb}'@'%'",
+        mariadb.name()
+    ));
+    let launch = Launch::files(&[
+        ("pw", "one\n"),
+        ("endpoints/p.sql", "/* source = 'p' */ select 1 as n"),
+        ("endpoints/m.sql", "/* source = 'm' */ select 1 as n"),
+    ]);
+    let folder = launch.path().to_owned();
+    let of = |name: &str, url: &str, before: &str, user: &str| {
+        let url = url.replace(before, &format!("UID={user}"));
+        let file = folder.join("pw");
+        format!("[source.{name}]\nurl = \"{url}\"\npassword_command = [\"cat\", \"{}\"]\n", file.display())
+    };
+    let p = of("p", &drivers::odbc_postgres(postgresql.name(), pg_port()), "UID=postgres", &user);
+    let m = of("m", &drivers::odbc_mariadb(mariadb.name(), mariadb_port()), "UID=root", &of_mariadb);
+    write(&folder, "rowstream.toml", &format!("{p}{m}"));
+    let server = launch.start().await;
+    for password in passwords {
+        write(&folder, "pw", password);
+        rotate(&postgresql, &user, password).await;
+        mariadb.execute(&format!("alter user '{of_mariadb}'@'%' identified by '{password}'"));
+        kill(&mariadb, &of_mariadb).await;
+        for target in ["/p", "/m"] {
+            assert_answers(&server, target, 200, password).await;
+        }
+    }
+    rotate(&postgresql, &user, "other").await;
+    assert_answers(&server, "/p", 503, "an old password").await;
+    let said = server.stdout() + &server.stderr();
+    assert!(!said.contains("{x}"), "{said}");
+    drop(server);
+    drop_user(&postgresql, &user).await;
+    mariadb.execute(&format!("drop user '{of_mariadb}'@'%'"));
+}
+
+/// Sources that can't use the password refuse the command.
+#[tokio::test]
+async fn a_command_that_cannot_be_used_is_refused() {
+    for (url, message) in [
+        ("sqlite:a.db", "`password_command` is for PostgreSQL, MySQL, MariaDB, ODBC and Arrow Flight SQL"),
+        ("adbc:x?uri=y", "`password_command` is for PostgreSQL, MySQL, MariaDB, ODBC and Arrow Flight SQL"),
+        ("https://a.example", "`password_command` is for databases"),
+        ("odbc:DSN=shop;pwd = {a;b}", "this source has a password in its URL, and a `password_command`"),
+    ] {
+        let config = format!("[source.db]\nurl = \"{url}\"\npassword_command = [\"cat\", \"pw\"]\n");
+        let launch = Launch::files(&[("rowstream.toml", &config)]);
+        let path = launch.path().join("rowstream.toml");
+        let output = rowstream(&["check", path.to_str().unwrap()]).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{url}: {said}");
+        assert!(said.contains(message) && said.contains("hint"), "{url}: {said}");
+    }
 }

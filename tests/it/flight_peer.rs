@@ -23,6 +23,7 @@ use crate::support::upstream::Certificate;
 use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, rowstream, wait_until};
 
 const UNIMPLEMENTED: u32 = 12;
+const UNAUTHENTICATED: u32 = 16;
 
 /// A call.
 #[derive(Debug, Clone)]
@@ -613,13 +614,17 @@ async fn rows_elsewhere_are_read_where_the_url_allows_it() {
 
 /// A server with prepared statements.
 async fn prepared() -> Peer {
+    Peer::start(with_prepared_statements()).await
+}
+
+fn with_prepared_statements() -> impl Fn(&Asked) -> Answer + Send + Sync + 'static {
     let described = [
         field(1, b"its handle"),
         field(2, &encapsulated(&schema("n"))),
         field(3, &encapsulated(&schema("1"))),
     ];
     let described = any("ActionCreatePreparedStatementResult", &described.concat());
-    Peer::start(move |asked| match asked.method.as_str() {
+    move |asked| match asked.method.as_str() {
         "DoAction" if asked.is("CreatePreparedStatement") => whole(vec![field(1, &described).into()]),
         "DoAction" if asked.is("ClosePreparedStatement") => whole(Vec::new()),
         "DoPut" => whole(vec![field(1, &field(1, b"another handle")).into()]),
@@ -628,8 +633,16 @@ async fn prepared() -> Peer {
         }
         "DoGet" => whole(vec![begin("n"), rows(0..3)]),
         _ => fails(UNIMPLEMENTED),
-    })
-    .await
+    }
+}
+
+fn without_prepared_statements() -> impl Fn(&Asked) -> Answer + Send + Sync + 'static {
+    let info = info(&[endpoint("a", None, None)], false);
+    move |asked| match asked.method.as_str() {
+        "GetFlightInfo" => whole(vec![info.clone()]),
+        "DoGet" => whole(vec![begin("n"), rows(0..3)]),
+        _ => fails(UNIMPLEMENTED),
+    }
 }
 
 #[tokio::test]
@@ -687,6 +700,116 @@ async fn who_we_are_is_said_with_each_call_and_to_nobody_else() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("cannot be reached") && !said.contains("hush"), "{said}");
     }
+}
+
+/// A server that accepts calls with one token, and answers them by a script.
+struct TokenPeer {
+    peer: Peer,
+    accepted: Arc<Mutex<String>>,
+}
+
+impl TokenPeer {
+    async fn start(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        let accepted: Arc<Mutex<String>> = Arc::default();
+        let now = Arc::clone(&accepted);
+        let peer = Peer::start(move |asked| match asked.authorization == *now.lock().expect("no panic") {
+            true => script(asked),
+            false => fails(UNAUTHENTICATED),
+        })
+        .await;
+        Self { peer, accepted }
+    }
+
+    fn accept(&self, authorization: &str) {
+        authorization.clone_into(&mut self.accepted.lock().expect("no panic"));
+    }
+
+    /// Our server, whose URL gets these parameters.
+    async fn serve(&self, parameters: &str, sql: &str) -> Server {
+        let launch = Launch::files(&[("token", "one\n"), ("endpoints/rows.sql", sql)]);
+        let token = launch.path().join("token");
+        let url = self.peer.url();
+        let source = match parameters {
+            COMMAND => format!("url = \"{url}\"\npassword_command = [\"cat\", \"{}\"]", token.display()),
+            _ => format!("url = \"{url}{parameters}\""),
+        };
+        let config = format!("[source.lake]\n{source}\npool = {{ max = 2 }}\n");
+        std::fs::write(launch.path().join("rowstream.toml"), config).expect("a file");
+        launch.start().await
+    }
+}
+
+/// In place of parameters: the token is the output of a command.
+const COMMAND: &str = "command";
+
+fn write_token(server: &Server, token: &str) {
+    std::fs::write(server.folder().join("token"), token).expect("a file");
+}
+
+/// Requests rows twice at the same time, on two connections.
+async fn assert_answers(server: &Server, target: &str, status: u16, when: &str) {
+    let url = server.url(target);
+    for reply in futures_util::future::join_all([get(&url), get(&url)]).await {
+        assert_eq!(reply.status, status, "{when}: {}\n{}", reply.text(), server.stdout());
+        assert!(status != 200 || numbers(&reply) == [0, 1, 2], "{when}: {}", reply.text());
+    }
+}
+
+/// A token was read only at the start and at a reload. After it had changed, each request failed
+/// until someone sent SIGHUP.
+#[tokio::test]
+async fn a_token_that_is_refused_is_read_again() {
+    let with_parameter = "/*\n[params]\nat = { type = 'integer' }\n*/\nselect n from t where n < :at";
+    for (peer, sql, target) in [
+        (TokenPeer::start(with_prepared_statements()).await, with_parameter, "/rows.ndjson?at=1"),
+        (TokenPeer::start(without_prepared_statements()).await, "select n", "/rows.ndjson"),
+    ] {
+        for parameters in ["?token=${file:token}", "?header.authorization=Bearer%20${file:token}", COMMAND] {
+            peer.accept("Bearer one");
+            let server = peer.serve(parameters, sql).await;
+            assert_answers(&server, target, 200, "at the start").await;
+            for token in ["two", "three"] {
+                write_token(&server, token);
+                peer.accept(&format!("Bearer {token}"));
+                assert_answers(&server, target, 200, token).await;
+            }
+            peer.accept("Bearer four");
+            assert_answers(&server, target, 503, "a file that is late").await;
+            write_token(&server, "four");
+            assert_answers(&server, target, 200, "the file is right").await;
+            let said = server.stdout() + &server.stderr();
+            assert!(!["two", "three", "four"].iter().any(|token| said.contains(token)), "{said}");
+        }
+    }
+}
+
+/// A server that gives a token for a user and a password may forget it, and the password may change.
+#[tokio::test]
+async fn a_login_that_has_expired_is_repeated() {
+    let script = without_prepared_statements();
+    let accepted: Arc<Mutex<(&str, &str)>> = Arc::new(Mutex::new(("Basic YW5uOm9uZQ==", "Bearer one")));
+    let now = Arc::clone(&accepted);
+    let peer = Peer::start(move |asked| {
+        let (basic, bearer) = *now.lock().expect("no panic");
+        match (asked.is("Handshake"), &*asked.authorization) {
+            (true, given) if given == basic => Answer { authorization: Some(bearer), ..whole(Vec::new()) },
+            (false, given) if given == bearer => script(asked),
+            _ => fails(UNAUTHENTICATED),
+        }
+    })
+    .await;
+    let url = peer.url().replace("//", "//ann:${file:password}@");
+    let config = format!("[source.lake]\nurl = \"{url}\"\npool = {{ max = 2 }}\n");
+    let files = [("rowstream.toml", &*config), ("password", "one"), ("endpoints/rows.sql", "select n")];
+    let server = Server::start(&files).await;
+    let accept = |basic, bearer| *accepted.lock().expect("no panic") = (basic, bearer);
+    assert_answers(&server, "/rows.ndjson", 200, "at the start").await;
+    accept("Basic YW5uOm9uZQ==", "Bearer two");
+    assert_answers(&server, "/rows.ndjson", 200, "a token that has expired").await;
+    accept("Basic YW5uOnR3bw==", "Bearer three");
+    assert_answers(&server, "/rows.ndjson", 503, "a file that is late").await;
+    std::fs::write(server.folder().join("password"), "two").expect("a file");
+    assert_answers(&server, "/rows.ndjson", 200, "another password").await;
 }
 
 /// Over TLS the server has to prove its identity. We send nothing to a server without TLS.

@@ -12,25 +12,27 @@ use tokio::net::TcpStream;
 /// The reason why a connection couldn't be opened. Clients learn only that the source can't be
 /// reached. The log and the commands show the database's own message, the user and the server.
 pub struct ConnectError {
-    /// Host, database and user, but no password. `None` if we failed to get a password.
+    /// Host, database and user, but no password. `None` before a login, or if the cause has them.
     login: Option<String>,
     cause: Error,
+    is_refused: bool,
 }
 
 /// The message of a login without a password, if the server requires one.
 pub const NO_PASSWORD: &str = "the database asks for a password, but none is configured";
 
 impl ConnectError {
+    /// The error of a login that the server has refused, or that a driver says no more about.
+    pub fn refused(cause: Error) -> Self {
+        Self { login: None, cause, is_refused: true }
+    }
+
     /// Returns true if the server refused the user or the password: SQLSTATE 28000 or 28P01, which
     /// is 1045 in MySQL and MariaDB.
     pub fn is_refused_login(&self) -> bool {
-        self.cause.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("28"))
+        self.is_refused
+            || self.cause.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("28"))
             || self.cause.message() == NO_PASSWORD
-    }
-
-    /// The error of a password that we failed to get.
-    pub fn before_login(cause: Error) -> Self {
-        Self { login: None, cause }
     }
 
     /// The error itself.
@@ -54,6 +56,12 @@ impl ConnectError {
             Some(remedy) => error.cause(format!("{words}; {remedy}")),
             None => error.cause(words),
         }
+    }
+}
+
+impl From<Error> for ConnectError {
+    fn from(cause: Error) -> Self {
+        Self { login: None, cause, is_refused: false }
     }
 }
 
@@ -81,14 +89,17 @@ fn remedy(words: &str) -> Option<&'static str> {
 }
 
 /// Runs `opening` for at most `limit`. `login` describes the user and the database, for the error.
-pub async fn within<T>(
+pub async fn within<T, E: Into<ConnectError>>(
     limit: Duration,
-    opening: impl Future<Output = Result<T, Error>>,
+    opening: impl Future<Output = Result<T, E>>,
     login: impl FnOnce() -> String,
 ) -> Result<T, ConnectError> {
-    let opened = tokio::time::timeout(limit, opening).await;
-    let silent = |_| Err(Error::source_unavailable(format!("no answer within {limit:?}")));
-    opened.unwrap_or_else(silent).map_err(|cause| ConnectError { login: Some(login()), cause })
+    let error = match tokio::time::timeout(limit, opening).await {
+        Ok(Ok(opened)) => return Ok(opened),
+        Ok(Err(error)) => error.into(),
+        Err(_) => Error::source_unavailable(format!("no answer within {limit:?}")).into(),
+    };
+    Err(ConnectError { login: Some(login()), ..error })
 }
 
 /// The order of attempts, if a name has several addresses.

@@ -55,7 +55,7 @@ const CAPABILITIES: u64 = capability::LONG_FLAG
 /// Opens the connections of a source.
 pub(super) struct Connector {
     target: Target,
-    credentials: CredentialSource,
+    credentials: CredentialSource<UserPassword>,
     tls: Option<TlsConnector>,
     statement_timeout: Option<Duration>,
     statement_cache: usize,

@@ -42,7 +42,7 @@ const MAX_SCRAM_ITERATIONS: u32 = 1_000_000;
 /// Opens the connections of a source.
 pub(super) struct Connector {
     target: Target,
-    credentials: CredentialSource,
+    credentials: CredentialSource<UserPassword>,
     /// Its index among the source's hosts.
     host: usize,
     tls: Option<TlsConnector>,

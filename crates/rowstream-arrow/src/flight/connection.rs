@@ -19,9 +19,12 @@ use h2::{Ping, PingPong};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, TE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request};
 use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::tls::{HTTP2, servers};
+use rowstream_database::credentials::CredentialSource;
 use rowstream_database::login::{self, AddressOrder, ConnectError, ReusableConnection};
+use rowstream_database::password_command::PasswordCommand;
 use rowstream_database::socket::Socket;
 use rowstream_database::tls::{self, ClientFiles, SslMode};
 use rustls::pki_types::ServerName;
@@ -30,7 +33,7 @@ use tokio_rustls::TlsConnector;
 use super::error::Failure;
 use super::grpc::{Call, framed, timeout_field};
 use super::message::{Action, HandshakeRequest, HandshakeResponse, Outcome};
-use super::url::{Address, Login, ServerTarget};
+use super::url::{Address, Credentials, Login, ServerTarget};
 use super::{MESSAGE, PARALLEL, WINDOW};
 
 /// The limit for the header fields of an answer, in bytes.
@@ -40,6 +43,7 @@ const HEADERS: u32 = 32 * 1024;
 pub(super) struct Connector {
     source: String,
     pub(super) target: ServerTarget,
+    credentials: CredentialSource<Credentials>,
     tls: Option<TlsConnector>,
     pub(super) statement_timeout: Option<Duration>,
     /// The longest message.
@@ -56,6 +60,10 @@ pub struct FlightConnection {
     origin: String,
     /// The header fields of each call.
     fields: HeaderMap,
+    /// The credentials of its login.
+    credentials: Credentials,
+    /// True if the server has answered the login with a token, which may expire.
+    has_session_token: bool,
     limit: usize,
     /// The reason why the connection ended, if it has.
     over: Option<String>,
@@ -73,8 +81,12 @@ impl Connector {
             true => Some(http2_by_tls(&settings.name, &target)?),
             false => None,
         };
+        let again = settings.clone();
+        let read = move || Some(ServerTarget::parse(&again.url_now()?).ok()?.credentials);
+        let command = PasswordCommand::of(settings);
         Ok(Self {
             source: settings.name.clone(),
+            credentials: CredentialSource::new(target.credentials.clone(), command, read),
             target,
             tls,
             statement_timeout: settings.statement_timeout,
@@ -89,10 +101,41 @@ impl Connector {
 
     /// Opens a connection to a server that has rows.
     pub(super) async fn connect_to(&self, address: &Address) -> Result<FlightConnection, ConnectError> {
-        login::within(self.target.connect_timeout, self.open(address), || self.target.login()).await
+        self.credentials.log_in(|credentials| self.open_within(address, credentials)).await
     }
 
-    async fn open(&self, address: &Address) -> Result<FlightConnection, Error> {
+    /// Opens a connection in place of one whose calls the server refuses. Returns `None` if that's
+    /// impossible; the next request then opens a connection, and reports the reason.
+    pub(super) fn replace(
+        self: &Arc<Self>,
+        refused: &FlightConnection,
+    ) -> impl Future<Output = Option<FlightConnection>> + Send + use<> {
+        let (this, credentials) = (Arc::clone(self), refused.credentials.clone());
+        let has_session_token = refused.has_session_token;
+        async move {
+            let open = |credentials| this.open_within(&this.target.address, credentials);
+            match this.credentials.log_in_again(&credentials, open).await.ok()? {
+                // The token may have expired.
+                None if has_session_token => this.connect().await.ok(),
+                connection => connection,
+            }
+        }
+    }
+
+    async fn open_within(
+        &self,
+        address: &Address,
+        credentials: Credentials,
+    ) -> Result<FlightConnection, ConnectError> {
+        let login = format!("at {}{}", shown(&address.name()), credentials.user());
+        login::within(self.target.connect_timeout, self.open(address, credentials), || login).await
+    }
+
+    async fn open(
+        &self,
+        address: &Address,
+        credentials: Credentials,
+    ) -> Result<FlightConnection, ConnectError> {
         let stream = login::connect_tcp(&address.host, address.port, AddressOrder::Given)
             .await
             .map_err(unreachable)?;
@@ -106,9 +149,11 @@ impl Connector {
             }
             _ => Socket::Tcp(stream),
         };
-        let mut connection = FlightConnection::new(socket, address, self.limit).await?;
-        connection.fields.extend(self.target.fields.iter().cloned());
-        connection.log_in(&self.target.login).await.map_err(|failure| self.error(failure))?;
+        let mut connection = FlightConnection::new(socket, address, credentials, self.limit).await?;
+        connection.log_in().await.map_err(|failure| match failure.is_refused_login() {
+            true => ConnectError::refused(self.error(failure)),
+            false => self.error(failure).into(),
+        })?;
         Ok(connection)
     }
 
@@ -131,7 +176,12 @@ fn server_name(address: &Address) -> Result<ServerName<'static>, Error> {
 }
 
 impl FlightConnection {
-    async fn new(socket: Socket, address: &Address, limit: usize) -> Result<Self, Error> {
+    async fn new(
+        socket: Socket,
+        address: &Address,
+        credentials: Credentials,
+        limit: usize,
+    ) -> Result<Self, Error> {
         let mut builder = client::Builder::new();
         let window = u32::try_from(WINDOW).unwrap_or(u32::MAX);
         let parallel = u32::try_from(PARALLEL).unwrap_or(u32::MAX);
@@ -144,7 +194,9 @@ impl FlightConnection {
             http2: Box::new(http2),
             sender,
             origin: format!("{scheme}://{}", address.name()),
-            fields: HeaderMap::new(),
+            fields: credentials.fields.iter().cloned().collect(),
+            credentials,
+            has_session_token: false,
             limit,
             over: None,
             is_broken: false,
@@ -156,8 +208,8 @@ impl FlightConnection {
     }
 
     /// Logs in, if there are credentials.
-    async fn log_in(&mut self, login: &Login) -> Result<(), Failure> {
-        let authorization = match login {
+    async fn log_in(&mut self) -> Result<(), Failure> {
+        let authorization = match &self.credentials.login {
             Login::Nobody => return Ok(()),
             Login::Bearer(token) => format!("Bearer {token}"),
             Login::Basic { user, password } => {
@@ -165,7 +217,7 @@ impl FlightConnection {
             }
         };
         self.authorize(&authorization)?;
-        if let Login::Basic { .. } = login {
+        if let Login::Basic { .. } = self.credentials.login {
             self.shake_hands().await?;
         }
         Ok(())
@@ -191,11 +243,15 @@ impl FlightConnection {
         };
         let token = call.fields.get(AUTHORIZATION).and_then(|token| token.to_str().ok());
         if let Some(token) = token.filter(|token| token.starts_with("Bearer ")) {
+            self.has_session_token = true;
             return self.authorize(token);
         }
         let payload = answer.map(decoded::<HandshakeResponse>).transpose()?.unwrap_or_default().payload;
         match std::str::from_utf8(&payload) {
-            Ok(token) if !token.is_empty() => self.authorize(&format!("Bearer {token}")),
+            Ok(token) if !token.is_empty() => {
+                self.has_session_token = true;
+                self.authorize(&format!("Bearer {token}"))
+            }
             _ => Ok(()),
         }
     }

@@ -14,7 +14,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "flightsql://user@host:port",
         variables: &[],
-        password: PasswordOrigin::Url,
+        password: PasswordOrigin::UrlOrCommand,
     },
     syntax: Syntax {
         quote: '"',

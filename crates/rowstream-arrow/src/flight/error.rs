@@ -45,6 +45,11 @@ impl Failure {
         matches!(self, Self::Status(code::UNIMPLEMENTED, _))
     }
 
+    /// Returns true if the server doesn't accept the credentials.
+    pub(super) fn is_refused_login(&self) -> bool {
+        matches!(self, Self::Status(code::UNAUTHENTICATED, _))
+    }
+
     /// Returns true if the same statement may succeed when it's sent again.
     pub(super) fn may_pass(&self) -> bool {
         match self {

@@ -5,9 +5,14 @@
 //!   1 idle ──────────► idle
 //!            execute            bound           info                    all read
 //!          ──────────► 2 bind? ───────► 3 ask ───────► 4 read ────────► idle
-//!                                       ▲               │
-//!                                       └─── once, before the first row
+//!                                       ▲     │         │
+//!                                       │     ▼         │
+//!                                       │◄─ log in      │
+//!                                       └───────────────┘ once, before the first row
 //! ```
+//!
+//! A connection may be older than the credentials that the server accepts now. If the server
+//! refuses them before the first row, we replace the connection, and ask again.
 //!
 //! An error leads from any state to 5, broken. `drop` then closes the connection, unless the server
 //! itself reported the error.
@@ -18,6 +23,7 @@
 //! closes the connection.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -126,7 +132,12 @@ enum Step {
     Bind(Call, Option<Bytes>),
     Ask(Call, Option<Bytes>),
     Read(EndpointReader),
+    /// The connection is replaced, because the server refused its credentials with this failure.
+    LogIn(Replacement, Failure),
 }
+
+/// Opens a connection in place of another one.
+type Replacement = Pin<Box<dyn Future<Output = Option<FlightConnection>> + Send>>;
 
 impl RowsRequest {
     fn descriptor(&self) -> Descriptor {
@@ -159,13 +170,29 @@ impl Session {
     /// The server refuses the statement or its parameters, or the connection is lost.
     pub(super) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         // Boxed, because otherwise each request's future would have room for these calls.
-        let prepared = match Box::pin(self.describe(statement)).await {
+        let mut described = Box::pin(self.describe(statement)).await;
+        if described.as_ref().is_err_and(Failure::is_refused_login) && Box::pin(self.log_in_again()).await {
+            described = Box::pin(self.describe(statement)).await;
+        }
+        let prepared = match described {
             Ok(prepared) => prepared?,
             Err(failure) => return Err(self.failed(failure)),
         };
         let columns = Arc::clone(&prepared.described.columns);
         self.prepared.push(prepared);
         Ok(columns)
+    }
+
+    /// Replaces the connection by one with the current credentials. Returns false if there are no
+    /// others, or if the connection has prepared statements.
+    async fn log_in_again(&mut self) -> bool {
+        let Some((place, connection)) = self.held.as_mut().filter(|_| self.prepared.is_empty()) else {
+            return false;
+        };
+        let Some(renewed) = self.shared.connector.replace(connection).await else { return false };
+        place.opened();
+        *connection = renewed;
+        true
     }
 
     async fn describe(&mut self, statement: &Statement) -> Result<Result<Prepared, Error>, Failure> {
@@ -400,7 +427,7 @@ impl Session {
 
     /// Performs the next step. Returns false when all rows were read.
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Failure>> {
-        let (State::Running(running), Some((_, connection))) = (&mut self.state, &mut self.held) else {
+        let (State::Running(running), Some((place, connection))) = (&mut self.state, &mut self.held) else {
             return Poll::Ready(Err(Failure::broken("nothing runs")));
         };
         let index = running.index;
@@ -426,6 +453,15 @@ impl Session {
                 }
                 None => return Poll::Ready(Ok(false)),
             },
+            Step::LogIn(replacement, failure) => {
+                let Some(renewed) = ready!(replacement.as_mut().poll(cx)) else {
+                    return Poll::Ready(Err(failure.clone()));
+                };
+                place.opened();
+                *connection = renewed;
+                let step = self.ask(index)?;
+                self.go_on(step, None);
+            }
         }
         Poll::Ready(Ok(true))
     }
@@ -450,33 +486,35 @@ impl Session {
         self.ask(index)
     }
 
-    /// Requests the rows again, if none was read and the failure may be temporary.
+    /// Requests the rows again, if none was read and a second try may help.
     ///
     /// # Errors
-    /// Returns the failure if a retry can't help, or was already made.
+    /// Returns the failure if it can't, or was already made.
     #[cold]
     fn retry(&mut self, failure: Failure) -> Result<(), Error> {
-        let may_retry = match &self.state {
-            State::Running(running) => {
-                matches!(running.step, Step::Read(_)) && !running.has_rows && !running.is_retried
-            }
-            _ => false,
-        };
-        let State::Running(running) = &self.state else { return Err(self.failed(failure)) };
-        let index = running.index;
-        if !may_retry || !failure.may_pass() {
+        let step = self.second_try(&failure);
+        let (Some(step), State::Running(running)) = (step, &mut self.state) else {
             return Err(self.failed(failure));
+        };
+        (running.step, running.info, running.is_retried) = (step, None, true);
+        Ok(())
+    }
+
+    /// The first step of a second try.
+    fn second_try(&mut self, failure: &Failure) -> Option<Step> {
+        let (State::Running(running), Some((_, connection))) = (&self.state, &self.held) else { return None };
+        if running.has_rows || running.is_retried {
+            return None;
         }
-        match self.ask(index) {
-            Ok(step) => {
-                self.go_on(step, None);
-                if let State::Running(running) = &mut self.state {
-                    running.is_retried = true;
-                }
-                Ok(())
-            }
-            Err(_) => Err(self.failed(failure)),
+        let index = running.index;
+        // The connection has just prepared the others, so their credentials were right.
+        let is_text = matches!(self.prepared[index].request, RowsRequest::Text(..));
+        if is_text && failure.is_refused_login() {
+            let replacement = self.shared.connector.replace(connection);
+            return Some(Step::LogIn(Box::pin(replacement), failure.clone()));
         }
+        let may_pass = failure.may_pass() && matches!(running.step, Step::Read(_));
+        if may_pass { self.ask(index).ok() } else { None }
     }
 
     /// Turns a failure into an error. The connection is usable only if the server returned a status

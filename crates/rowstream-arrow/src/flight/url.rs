@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rowstream_core::diagnostic::shown;
+use rowstream_database::credentials;
 use rowstream_database::url::{Host, Parts, UrlError, parse_port, parse_seconds, refuse, to_host};
 
 /// The default port. Dremio and Sail use it.
@@ -20,11 +21,9 @@ pub(super) type Field = (HeaderName, HeaderValue);
 #[derive(Clone)]
 pub(super) struct ServerTarget {
     pub(super) address: Address,
-    pub(super) login: Login,
+    pub(super) credentials: Credentials,
     pub(super) ssl_ca: Option<PathBuf>,
     pub(super) connect_timeout: Duration,
-    /// More header fields for each call.
-    pub(super) fields: Vec<Field>,
     /// Other servers that rows may be read from: a host, and a port unless any port will do.
     pub(super) allowed: Vec<(String, Option<u16>)>,
 }
@@ -37,12 +36,50 @@ pub(super) struct Address {
     pub(super) has_tls: bool,
 }
 
-/// The credentials for a server.
+/// The parts of a URL that can contain secrets.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Credentials {
+    pub(super) login: Login,
+    /// More header fields for each call.
+    pub(super) fields: Vec<Field>,
+}
+
+/// The login at a server.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Login {
     Nobody,
     Basic { user: String, password: String },
     Bearer(String),
+}
+
+impl credentials::Credentials for Credentials {
+    fn password(&self) -> Option<&str> {
+        match &self.login {
+            Login::Nobody => None,
+            Login::Basic { password, .. } => Some(password),
+            Login::Bearer(token) => Some(token),
+        }
+    }
+
+    /// Without a user, it's a token.
+    fn with_password(self, password: String) -> Self {
+        let login = match self.login {
+            Login::Basic { user, .. } => Login::Basic { user, password },
+            Login::Nobody | Login::Bearer(_) => Login::Bearer(password),
+        };
+        Self { login, ..self }
+    }
+}
+
+impl Credentials {
+    /// Describes the user for the log, without secrets.
+    pub(super) fn user(&self) -> String {
+        match &self.login {
+            Login::Nobody => String::new(),
+            Login::Basic { user, .. } => format!(" as user {}", shown(user)),
+            Login::Bearer(_) => " with a token".to_owned(),
+        }
+    }
 }
 
 impl ServerTarget {
@@ -65,10 +102,9 @@ impl ServerTarget {
         };
         let mut target = Self {
             address,
-            login,
+            credentials: Credentials { login, fields: Vec::new() },
             ssl_ca: None,
             connect_timeout: Duration::from_secs(10),
-            fields: Vec::new(),
             allowed: Vec::new(),
         };
         parts.query.each(|name, value| target.set(name, value))?;
@@ -77,31 +113,20 @@ impl ServerTarget {
 
     fn set(&mut self, name: &str, value: String) -> Result<(), UrlError> {
         match name.replace('_', "-").as_str() {
-            "token" if self.login != Login::Nobody => {
+            "token" if self.credentials.login != Login::Nobody => {
                 return refuse("the URL has both a user and a `token`");
             }
-            "token" => self.login = Login::Bearer(value),
+            "token" => self.credentials.login = Login::Bearer(value),
             "ssl-ca" if !self.address.has_tls => return refuse("`ssl-ca` is for flightsql+tls://"),
             "ssl-ca" => self.ssl_ca = Some(value.into()),
             "connect-timeout" => self.connect_timeout = parse_seconds(&value)?,
             "location" => self.allowed.push(host_and_port(&value)?),
             _ => match name.strip_prefix("header.") {
-                Some(field) => self.fields.push(parse_field(field, &value)?),
+                Some(field) => self.credentials.fields.push(parse_field(field, &value)?),
                 None => return refuse(format!("the URL's parameter `{name}` is not supported")),
             },
         }
         Ok(())
-    }
-
-    /// Describes the server and the user for the log, without secrets.
-    pub(super) fn login(&self) -> String {
-        let address = self.address.name();
-        let user = match &self.login {
-            Login::Nobody => String::new(),
-            Login::Basic { user, .. } => format!(" as user {}", shown(user)),
-            Login::Bearer(_) => " with a token".to_owned(),
-        };
-        format!("at {}{user}", shown(&address))
     }
 
     /// Returns true if rows may be read from this server.
@@ -182,13 +207,16 @@ mod tests {
     fn a_url_has_all_its_parts() {
         let t = target("flightsql://ann:p%40ss@lake.example:31337/?header.database=shop&connect-timeout=3");
         assert_eq!(t.address, address("lake.example", 31337, false));
-        assert!(t.login == Login::Basic { user: "ann".into(), password: "p@ss".into() });
-        assert_eq!((t.fields[0].0.as_str(), t.connect_timeout), ("database", Duration::from_secs(3)));
-        assert_eq!(t.login(), "at `lake.example:31337` as user `ann`");
+        assert!(t.credentials.login == Login::Basic { user: "ann".into(), password: "p@ss".into() });
+        assert_eq!(
+            (t.credentials.fields[0].0.as_str(), t.connect_timeout),
+            ("database", Duration::from_secs(3))
+        );
+        assert_eq!(t.credentials.user(), " as user `ann`");
         let t = target("flightsql+tls://lake.example?token=s3cret&ssl-ca=/ca.pem");
         assert_eq!(t.address, address("lake.example", 32010, true));
-        assert!(t.login == Login::Bearer("s3cret".into()) && t.ssl_ca == Some("/ca.pem".into()));
-        assert!(!t.login().contains("s3cret"));
+        assert!(t.credentials.login == Login::Bearer("s3cret".into()) && t.ssl_ca == Some("/ca.pem".into()));
+        assert!(!t.credentials.user().contains("s3cret"));
     }
 
     #[test]

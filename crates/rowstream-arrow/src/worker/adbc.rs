@@ -34,6 +34,16 @@ impl DriverKind for Adbc {
         }
         Ok(Opening::Adbc(opening))
     }
+
+    /// Only the driver's options can change. DuckDB has no logins.
+    fn opening_now(settings: &SourceSettings) -> Option<Opening> {
+        let (scheme, parsed) = settings.url.split_once(':')?;
+        let url = settings.url_now()?;
+        let (_, rest) = url.split_once(':')?;
+        let options = adbc(rest).ok()?.options;
+        let is_adbc = scheme == "adbc";
+        is_adbc.then(|| Some(Opening::Adbc(AdbcOpening { options, ..adbc(parsed).ok()? })))?
+    }
 }
 
 /// The name of DuckDB's library if the variable doesn't have its path.

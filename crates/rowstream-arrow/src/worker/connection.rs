@@ -17,10 +17,12 @@ use rowstream_core::sql::dialect::Placeholders;
 use rowstream_core::sql::{LimitPart, limit_placeholders};
 use rowstream_database::Statement;
 use rowstream_database::blocking::{self, DriverConnection, DriverRows, Failure};
+use rowstream_database::login::ConnectError;
 use rowstream_database::refused::general;
 use rowstream_encode::Column;
+use tokio::runtime::Handle;
 
-use super::frame::{self, Failed, Fault, HEADER, Request};
+use super::frame::{self, Failed, Fault, HEADER, Opening, Request};
 use super::{DriverKind, ForeignDriver};
 use crate::arrow_rows::{self, Argument, Columns, Pieces, column, is_described};
 
@@ -40,6 +42,8 @@ type Description = blocking::StatementDescription<Plan>;
 /// An open connection.
 pub struct ProcessConnection<K> {
     driver: Arc<ForeignDriver<K>>,
+    /// The settings that it was opened with.
+    opening: RefCell<Opening>,
     link: RefCell<Link>,
     in_transaction: Cell<bool>,
 }
@@ -57,6 +61,40 @@ struct Link {
     read: usize,
 }
 
+/// Waits on the connection's thread, while the runtime of a session does the I/O.
+fn wait<T>(login: impl Future<Output = T>) -> T {
+    Handle::current().block_on(login)
+}
+
+impl<K> ForeignDriver<K> {
+    /// Makes the driver process connect to the database. Returns the settings of the connection.
+    fn open(&self, link: &RefCell<Link>, opening: Opening) -> Result<Opening, ConnectError> {
+        let request = Request::Open { opening: opening.clone(), fetch_bytes: self.fetch_bytes };
+        match link.borrow_mut().run(&request) {
+            Ok(()) => Ok(opening),
+            // Drivers don't agree on an SQLSTATE for refused logins.
+            Err(FrameError::Failed(failed)) if matches!(failed.fault, Fault::Connection | Fault::Login) => {
+                Err(ConnectError::refused(of_driver(&self.source, failed)))
+            }
+            Err(missing) => Err(self.error(missing).into()),
+        }
+    }
+
+    fn error(&self, missing: FrameError) -> Error {
+        let source = &self.source;
+        match missing {
+            FrameError::Failed(failed) => of_driver(source, failed),
+            FrameError::Lost(error) if is_closed(&error) => self.process.closed(),
+            FrameError::Lost(error) => {
+                Error::source_unavailable(format!("the worker of source `{source}` sends invalid answers"))
+                    .cause(error)
+            }
+            FrameError::Stopped => Error::source_unavailable(format!("source `{source}` does not answer")),
+            FrameError::NotReplaced(error) => error,
+        }
+    }
+}
+
 /// A frame of the driver process.
 enum Reply {
     Arrow(Vec<u8>),
@@ -71,6 +109,8 @@ enum FrameError {
     Lost(io::Error),
     /// The session has left, or a deadline has passed.
     Stopped,
+    /// The connection can't be replaced by one with other credentials.
+    NotReplaced(Error),
 }
 
 impl From<io::Error> for FrameError {
@@ -80,9 +120,19 @@ impl From<io::Error> for FrameError {
 }
 
 impl Link {
-    fn ask(&mut self, request: &Request) -> Result<(), FrameError> {
+    /// Sends a request, and returns the first frame of its answer.
+    fn ask(&mut self, request: &Request) -> Result<Reply, FrameError> {
         self.is_busy = true;
-        Ok(request.write(&mut &self.socket)?)
+        request.write(&mut &self.socket)?;
+        self.reply()
+    }
+
+    /// Sends a request, and waits for the end of its answer.
+    fn run(&mut self, request: &Request) -> Result<(), FrameError> {
+        match self.ask(request)? {
+            Reply::Arrow(_) => self.end(),
+            Reply::End => Ok(()),
+        }
     }
 
     /// Returns the next frame of the answer.
@@ -154,41 +204,52 @@ impl<K: DriverKind> ProcessConnection<K> {
         let lost = |error| Error::source_unavailable("the worker has no socket").cause(error);
         socket.set_read_timeout(Some(LOOK)).map_err(lost)?;
         socket.set_write_timeout(Some(GRACE)).map_err(lost)?;
-        let link = Link {
+        let link = RefCell::new(Link {
             socket,
             is_busy: false,
             deadline: Some(Instant::now() + CONNECT),
             header: [0; HEADER],
             payload: Vec::new(),
             read: 0,
-        };
-        let connection =
-            Self { driver: Arc::clone(driver), link: RefCell::new(link), in_transaction: Cell::new(false) };
-        let (opening, fetch_bytes) = (driver.opening.clone(), driver.fetch_bytes);
-        connection.run(&Request::Open { opening, fetch_bytes })?;
-        connection.link.borrow_mut().deadline = None;
-        Ok(connection)
+        });
+        let log_in = driver.credentials.log_in(|opening| async { driver.open(&link, opening) });
+        let opening = RefCell::new(wait(log_in).map_err(ConnectError::into_cause)?);
+        link.borrow_mut().deadline = None;
+        Ok(Self { driver: Arc::clone(driver), opening, link, in_transaction: Cell::new(false) })
     }
 
-    /// Sends a request, and waits for the end of the answer.
-    fn run(&self, request: &Request) -> Result<(), Error> {
-        let mut link = self.link.borrow_mut();
-        let ended = link.ask(request).and_then(|()| link.end());
-        drop(link);
-        ended.map_err(|missing| self.error(missing))
+    /// Sends a request, and returns the first frame of its answer. If the database refuses the
+    /// connection's credentials, sends it again on a connection with others.
+    fn ask(&self, request: &Request) -> Result<Reply, FrameError> {
+        let asked = self.link.borrow_mut().ask(request);
+        match asked {
+            Err(FrameError::Failed(failed)) if failed.fault == Fault::Login => match self.log_in_again()? {
+                true => self.link.borrow_mut().ask(request),
+                false => Err(FrameError::Failed(failed)),
+            },
+            asked => asked,
+        }
+    }
+
+    /// Replaces the driver's connection by one with other credentials. Returns false if there are
+    /// none.
+    fn log_in_again(&self) -> Result<bool, FrameError> {
+        let Self { driver, link, .. } = self;
+        let refused = self.opening.borrow().clone();
+        let open = |opening| async { driver.open(link, opening) };
+        let opened = wait(driver.credentials.log_in_again(&refused, open));
+        let Some(opening) = opened.map_err(|error| FrameError::NotReplaced(error.into_cause()))? else {
+            return Ok(false);
+        };
+        self.opening.replace(opening);
+        if self.in_transaction.get() {
+            link.borrow_mut().run(&Request::Begin)?;
+        }
+        Ok(true)
     }
 
     fn error(&self, missing: FrameError) -> Error {
-        let source = &self.driver.source;
-        match missing {
-            FrameError::Failed(failed) => of_driver(source, failed),
-            FrameError::Lost(error) if is_closed(&error) => self.driver.process.closed(),
-            FrameError::Lost(error) => {
-                Error::source_unavailable(format!("the worker of source `{source}` sends invalid answers"))
-                    .cause(error)
-            }
-            FrameError::Stopped => Error::source_unavailable(format!("source `{source}` does not answer")),
-        }
+        self.driver.error(missing)
     }
 
     /// Cancels the running statement. Returns true if the driver process reports its end. If it
@@ -201,7 +262,7 @@ impl<K: DriverKind> ProcessConnection<K> {
         link.deadline = None;
         match ended {
             Ok(()) | Err(FrameError::Failed(_)) => true,
-            Err(FrameError::Lost(_)) => false,
+            Err(FrameError::Lost(_) | FrameError::NotReplaced(_)) => false,
             Err(FrameError::Stopped) => {
                 self.driver.process.kill();
                 false
@@ -229,14 +290,12 @@ impl<K: DriverKind> DriverConnection for ProcessConnection<K> {
     fn describe(&self, statement: &Statement) -> Result<(Arc<[Column]>, Plan), Error> {
         let sql = statement.sql.to_string();
         let mut decoder = StreamDecoder::new();
-        let mut link = self.link.borrow_mut();
         let request =
             Request::Describe { sql, arguments: statement.types.iter().copied().map(null).collect() };
-        let mut reply = link.ask(&request).and_then(|()| link.reply());
+        let mut reply = self.ask(&request);
         while let Ok(Reply::Arrow(bytes)) = reply {
-            reply = decode(&mut decoder, bytes).and_then(|_| link.reply());
+            reply = decode(&mut decoder, bytes).and_then(|_| self.link.borrow_mut().reply());
         }
-        drop(link);
         reply.map_err(|missing| self.error(missing))?;
         let schema = decoder.schema().ok_or_else(|| Error::protocol("the worker sent no schema"))?;
         if schema.fields().is_empty() {
@@ -247,7 +306,7 @@ impl<K: DriverKind> DriverConnection for ProcessConnection<K> {
 
     fn begin(&self) -> Result<(), Error> {
         if !self.in_transaction.get() {
-            self.run(&Request::Begin)?;
+            self.ask(&Request::Begin).map_err(|missing| self.error(missing))?;
             self.in_transaction.set(true);
         }
         Ok(())
@@ -292,7 +351,7 @@ impl<K: DriverKind> DriverConnection for ProcessConnection<K> {
 impl<K: DriverKind> ProcessConnection<K> {
     fn roll_back(&self) -> bool {
         self.link.borrow_mut().deadline = Some(Instant::now() + GRACE);
-        let ended = self.run(&Request::RollBack);
+        let ended = self.link.borrow_mut().run(&Request::RollBack);
         self.link.borrow_mut().deadline = None;
         ended.is_ok()
     }
@@ -325,9 +384,8 @@ impl<K: DriverKind> DriverRows for ForeignRows<'_, K> {
     fn first(&mut self) -> Result<bool, Failure> {
         let sql = self.described.sql.to_string();
         let request = Request::Execute { sql, arguments: std::mem::take(&mut self.arguments) };
-        let asked = self.connection.link.borrow_mut().ask(&request);
-        asked.map_err(|missing| self.connection.error(missing))?;
-        let is_row = self.batch()?;
+        let reply = self.connection.ask(&request);
+        let is_row = self.batch(reply)?;
         self.check_columns()?;
         Ok(is_row)
     }
@@ -338,7 +396,11 @@ impl<K: DriverKind> DriverRows for ForeignRows<'_, K> {
         if self.row < self.rows {
             return Ok(true);
         }
-        Ok(self.batch()?)
+        // Frees the last batch while the driver process makes the next.
+        self.columns.clear();
+        self.values = Columns::default();
+        let reply = self.connection.link.borrow_mut().reply();
+        Ok(self.batch(reply)?)
     }
 
     #[inline]
@@ -354,13 +416,9 @@ impl<K: DriverKind> DriverRows for ForeignRows<'_, K> {
 }
 
 impl<K: DriverKind> ForeignRows<'_, K> {
-    /// Reads the next batch that has rows. Returns false after the last one.
-    fn batch(&mut self) -> Result<bool, Error> {
-        // Frees the last batch while the driver process makes the next.
-        self.columns.clear();
-        self.values = Columns::default();
+    /// Reads the next batch that has rows, from this frame on. Returns false after the last one.
+    fn batch(&mut self, mut reply: Result<Reply, FrameError>) -> Result<bool, Error> {
         let mut link = self.connection.link.borrow_mut();
-        let mut reply = link.reply();
         loop {
             let batch = match reply {
                 Ok(Reply::End) => return Ok(false),
@@ -429,7 +487,7 @@ fn of_driver(source: &str, failed: Failed) -> Error {
                  `ROWSTREAM_DUCKDB=/path/to/libduckdb.so`, as on https://duckdb.org/docs/installation",
             );
         }
-        Fault::Connection => {
+        Fault::Connection | Fault::Login => {
             let text = format!("source `{source}` cannot be reached");
             return Error::source_unavailable(text).cause(message);
         }

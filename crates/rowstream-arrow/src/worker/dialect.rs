@@ -32,7 +32,7 @@ pub(super) static ODBC: Dialect = Dialect {
         location: Location::Driver,
         example: "odbc:DSN=shop",
         variables: &[],
-        password: PasswordOrigin::Url,
+        password: PasswordOrigin::UrlOrCommand,
     },
     syntax: Syntax {
         quote: NAME,

@@ -11,6 +11,7 @@
 use std::io::{self, Write};
 
 use rowstream_database::blocking::{FileId, file_id};
+use rowstream_database::credentials::Credentials;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::arrow_rows::Argument;
@@ -35,7 +36,7 @@ pub(super) const HEADER: usize = 5;
 /// A request to a connection of the driver process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// Connect. Always the first request, and only the first.
+    /// Connect. Always the first request. A later one replaces the connection.
     Open {
         /// The database to open.
         opening: Opening,
@@ -73,6 +74,23 @@ pub enum Opening {
     Odbc(OdbcOpening),
 }
 
+impl Credentials for Opening {
+    fn password(&self) -> Option<&str> {
+        match self {
+            Self::Adbc(_) => None,
+            Self::Odbc(opening) => opening.password.as_deref(),
+        }
+    }
+
+    /// A driver of ADBC has its own options for passwords, so its dialect has no command.
+    fn with_password(self, password: String) -> Self {
+        match self {
+            Self::Adbc(_) => self,
+            Self::Odbc(opening) => Self::Odbc(OdbcOpening { password: Some(password), ..opening }),
+        }
+    }
+}
+
 /// The driver of ADBC to load, and its database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdbcOpening {
@@ -100,6 +118,8 @@ impl AdbcOpening {
 pub struct OdbcOpening {
     /// The connection string, as the driver manager reads it.
     pub(super) connection: String,
+    /// The password, if the connection string has none.
+    pub(super) password: Option<String>,
     /// The most rows of a fetch; 0: as many as fit.
     pub(super) fetch_rows: usize,
     /// The longest value, in bytes.
@@ -133,8 +153,11 @@ impl Failed {
 pub(super) enum Fault {
     /// The driver's library can't be loaded.
     Driver,
-    /// The driver can't connect.
+    /// The driver can't connect, or has lost its connection.
     Connection,
+    /// The request hasn't run, because the driver can't connect again, or because the database
+    /// refuses the connection's credentials. They may have changed.
+    Login,
     /// The database refused the statement.
     Statement,
     /// The values are invalid for the statement.

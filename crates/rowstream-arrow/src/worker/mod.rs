@@ -15,6 +15,7 @@
 //! | [`process`] | starts, restarts and ends the driver process |
 //! | [`frame`] | the messages on the socket |
 //! | [`connection`] | a connection, and the rows of its statement |
+//! | `connection_string` | the connection strings of ODBC |
 //! | [`dialect`] | the SQL that drivers' databases have in common, as data |
 //! | `child` | the driver process itself |
 
@@ -22,6 +23,8 @@
 pub mod adbc;
 pub mod child;
 mod connection;
+#[cfg(feature = "odbc")]
+mod connection_string;
 mod dialect;
 mod frame;
 #[cfg(feature = "fuzzing")]
@@ -40,7 +43,9 @@ use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
-use rowstream_database::blocking::{Driver, FileId, StatementDescription};
+use rowstream_database::blocking::{Driver, FileId, StatementDescription, file_id};
+use rowstream_database::credentials::CredentialSource;
+use rowstream_database::password_command::PasswordCommand;
 use rowstream_database::{Batch, NoChanges};
 
 use self::connection::ProcessConnection;
@@ -60,13 +65,19 @@ pub trait DriverKind: Send + Sync + 'static {
     /// # Errors
     /// The URL isn't of this kind. The error never quotes it, because it may contain a password.
     fn opening(settings: &SourceSettings) -> Result<Opening, Error>;
+
+    /// Reads the URL again, with its files as they are now. Returns `None` if that's impossible, or if
+    /// the URL has no credentials.
+    fn opening_now(settings: &SourceSettings) -> Option<Opening>;
 }
 
 /// A database whose driver runs in a driver process, with the settings of its connections.
 pub struct ForeignDriver<K> {
     /// The source's name, for errors.
     source: String,
-    opening: Opening,
+    /// The path of the database's file, if it has one.
+    file: Option<String>,
+    credentials: CredentialSource<Opening>,
     fetch_bytes: usize,
     process: Process,
     kind: PhantomData<K>,
@@ -84,9 +95,17 @@ impl<K: DriverKind> Driver for ForeignDriver<K> {
     const IDLE: usize = 64 * 1024;
 
     fn new(settings: &SourceSettings) -> Result<Self, Error> {
+        let opening = K::opening(settings)?;
+        let file = match &opening {
+            Opening::Adbc(opening) => opening.file.clone(),
+            Opening::Odbc(_) => None,
+        };
+        let again = settings.clone();
+        let read = move || K::opening_now(&again);
         Ok(Self {
             source: settings.name.clone(),
-            opening: K::opening(settings)?,
+            file,
+            credentials: CredentialSource::new(opening, PasswordCommand::of(settings), read),
             fetch_bytes: settings.fetch_bytes,
             process: Process::new(&settings.name, settings.worker_memory),
             kind: PhantomData,
@@ -94,10 +113,7 @@ impl<K: DriverKind> Driver for ForeignDriver<K> {
     }
 
     fn file(&self) -> Option<FileId> {
-        match &self.opening {
-            Opening::Adbc(opening) => opening.file_id(),
-            Opening::Odbc(_) => None,
-        }
+        file_id(self.file.as_ref()?)
     }
 
     /// A received batch, and a packed row or a piece in the types that we send.

@@ -5,6 +5,7 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_database::blocking;
 
+use super::connection_string::attributes;
 use super::frame::{OdbcOpening, Opening};
 use super::{DriverKind, ForeignDriver, dialect};
 
@@ -23,15 +24,33 @@ impl DriverKind for Odbc {
     const SURVIVES: bool = false;
 
     fn opening(settings: &SourceSettings) -> Result<Opening, Error> {
-        let connection = settings.url.split_once(':').map_or("", |(_, connection)| connection);
-        if !connection.contains('=') {
+        let opening = opening(&settings.url, settings);
+        if !opening.connection.contains('=') {
             return Err(Error::endpoint("this URL has no connection string")
                 .hint("write `odbc:DSN=NAME` or `odbc:Driver={NAME};Server=…`"));
         }
-        Ok(Opening::Odbc(OdbcOpening {
-            connection: connection.to_owned(),
-            fetch_rows: settings.fetch_rows,
-            longest: settings.max_row_bytes,
-        }))
+        // Drivers differ in which of two passwords they use.
+        if !settings.password_command.is_empty() && has_password(&opening.connection) {
+            return Err(Error::endpoint("this source has a password in its URL, and a `password_command`")
+                .hint("leave out `PWD=…` of the connection string, or the command"));
+        }
+        Ok(Opening::Odbc(opening))
     }
+
+    fn opening_now(settings: &SourceSettings) -> Option<Opening> {
+        Some(Opening::Odbc(opening(&settings.url_now()?, settings)))
+    }
+}
+
+fn opening(url: &str, settings: &SourceSettings) -> OdbcOpening {
+    OdbcOpening {
+        connection: url.split_once(':').map_or("", |(_, connection)| connection).to_owned(),
+        password: None,
+        fetch_rows: settings.fetch_rows,
+        longest: settings.max_row_bytes,
+    }
+}
+
+fn has_password(connection: &str) -> bool {
+    attributes(connection).any(|(key, _)| ["pwd", "password"].contains(&&*key.to_ascii_lowercase()))
 }

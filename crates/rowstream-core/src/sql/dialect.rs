@@ -114,12 +114,12 @@ pub struct Urls {
     pub password: PasswordOrigin,
 }
 
-/// The origin of a login's password.
+/// The origin of a login's password. The URL is read again after a failed login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PasswordOrigin {
-    /// The URL as it was first read, if there are logins at all.
+    /// The URL, if there are logins at all.
     Url,
-    /// The URL, read again after a failed login, or a command.
+    /// The URL, or a command.
     UrlOrCommand,
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::error::STATEMENT_TIMEOUT;
+use tokio::runtime::Handle;
 
 use super::filling::{self, BatchReceiver as _, StopReason};
 use super::handover::{Command, Work, WorkerLink, WorkerReply};
@@ -25,9 +26,14 @@ use crate::Statement;
 pub(super) fn spawn<D: Driver>(shared: &Arc<SourceState<D>>) -> std::io::Result<Arc<WorkerLink<D>>> {
     let link = Arc::new(WorkerLink::new());
     let (worker, shared) = (Arc::clone(&link), Arc::clone(shared));
-    std::thread::Builder::new()
-        .name(format!("{} {}", D::DIALECT.urls.schemes[0], shared.name))
-        .spawn(move || run(&worker, &shared))?;
+    // Some drivers need it to read a password.
+    let runtime = Handle::try_current();
+    std::thread::Builder::new().name(format!("{} {}", D::DIALECT.urls.schemes[0], shared.name)).spawn(
+        move || {
+            let _entered = runtime.as_ref().map(Handle::enter);
+            run(&worker, &shared);
+        },
+    )?;
     Ok(link)
 }
 

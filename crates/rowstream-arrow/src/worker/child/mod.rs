@@ -119,6 +119,36 @@ trait ChildConnection {
     fn roll_back(&mut self) -> Result<(), Failed>;
 }
 
+/// How far a connection's transaction has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transaction {
+    /// No transaction is open.
+    None,
+    /// It has begun, and no statement has run in it. We can begin it again on a new connection.
+    Begun,
+    /// A statement has run in it. No other connection sees its snapshot.
+    Reading,
+}
+
+impl Transaction {
+    /// Records that a statement has run.
+    fn has_run(&mut self) {
+        if *self == Self::Begun {
+            *self = Self::Reading;
+        }
+    }
+
+    /// The failure of a request in this transaction. No other connection can repeat the request if
+    /// it needs the snapshot.
+    #[cfg(feature = "adbc")]
+    fn failure(self, failed: Failed) -> Failed {
+        match (self, failed.fault) {
+            (Self::Reading, Fault::Login) => Failed { fault: Fault::Connection, ..failed },
+            _ => failed,
+        }
+    }
+}
+
 /// Ends a driver's call, from another thread.
 type CancelCall = Box<dyn Fn() + Send>;
 
@@ -161,13 +191,7 @@ fn serve(socket: &UnixStream, database: &DriverState) -> io::Result<()> {
     thread::Builder::new()
         .name("requests".to_owned())
         .spawn(move || read_requests(reader, &jobs, &watched))?;
-    let Ok((Request::Open { opening, fetch_bytes }, _)) = due.recv() else { return Ok(()) };
-    let mut connection = match database.connect(&opening) {
-        Ok(connection) => connection,
-        Err(failed) => return answer(socket, Err(EndReason::Failed(failed))),
-    };
-    answer(socket, Ok(()))?;
-    ConnectionServer { socket, running: &running, connection: &mut *connection, fetch_bytes }.serve(&due)
+    ConnectionServer { socket, running: &running, database, connection: None, fetch_bytes: 0 }.serve(&due)
 }
 
 /// Forwards requests, and handles cancellations at once.
@@ -229,7 +253,9 @@ fn answer(mut socket: &UnixStream, ended: Result<(), EndReason>) -> io::Result<(
 struct ConnectionServer<'a> {
     socket: &'a UnixStream,
     running: &'a CurrentStatement,
-    connection: &'a mut dyn ChildConnection,
+    database: &'a DriverState,
+    /// `None` if the driver couldn't connect.
+    connection: Option<Box<dyn ChildConnection>>,
     fetch_bytes: usize,
 }
 
@@ -243,22 +269,30 @@ impl ConnectionServer<'_> {
     }
 
     fn obey(&mut self, request: Request, before: u64) -> Result<(), EndReason> {
+        if let Request::Open { opening, fetch_bytes } = request {
+            // A file has one lock for all connections of this process, so the old one ends first.
+            self.connection = None;
+            self.connection = Some(self.database.connect(&opening)?);
+            self.fetch_bytes = fetch_bytes;
+            return Ok(());
+        }
         let Self { socket, running, fetch_bytes, .. } = *self;
         let run = Run { socket, running, before, fetch_bytes, has_rows: Cell::new(false) };
+        let connection = self.connection.as_mut().ok_or_else(not_connected)?;
         match request {
             Request::Describe { sql, arguments } => {
-                let schema = self.connection.describe(&sql, &arguments)?;
+                let schema = connection.describe(&sql, &arguments)?;
                 run.rows(&schema)?.finish()
             }
             Request::Execute { sql, arguments } => {
-                let ended = self.connection.execute(&sql, &arguments, &run);
+                let ended = connection.execute(&sql, &arguments, &run);
                 ended.map_err(|ended| match ended {
                     EndReason::Failed(failed) => run.why(failed).into(),
                     gone => gone,
                 })
             }
-            Request::Begin => Ok(self.connection.begin()?),
-            Request::RollBack => Ok(self.connection.roll_back()?),
+            Request::Begin => Ok(connection.begin()?),
+            Request::RollBack => Ok(connection.roll_back()?),
             Request::Open { .. } | Request::Cancel => Ok(()),
         }
     }
@@ -323,6 +357,10 @@ impl Drop for CancelScope<'_> {
         self.0.cancels.lock().clear();
         self.0.ended.notify_one();
     }
+}
+
+fn not_connected() -> Failed {
+    Failed { fault: Fault::Login, message: "the driver isn't connected".to_owned(), sqlstate: None }
 }
 
 fn cancelled() -> Failed {

@@ -19,7 +19,7 @@ use rowstream_database::blocking::FileId;
 
 use self::files::FileStatement;
 use super::super::frame::{AdbcOpening, Failed, Fault};
-use super::{CancelCall, EndReason, Run};
+use super::{CancelCall, EndReason, Run, Transaction};
 use crate::arrow_rows::{self, Argument};
 
 /// The database. The first connection opens it, and the last one closes it, because DuckDB locks
@@ -34,6 +34,8 @@ pub(super) struct Database {
 /// An open database.
 struct OpenDatabase {
     database: ManagedDatabase,
+    /// The options that it was opened with.
+    options: Vec<(String, String)>,
     /// The file that was at its path when we opened it.
     file: Option<FileId>,
 }
@@ -45,19 +47,20 @@ impl OpenDatabase {
             let database = load(opening)?;
             // Otherwise the file was replaced meanwhile, and we may have opened either.
             if opening.file_id() == file {
-                return Ok(Self { database, file });
+                return Ok(Self { database, options: opening.options.clone(), file });
             }
         }
     }
 }
 
 impl Database {
-    /// Makes a connection. Opens the database if it isn't open, or if its file has been replaced.
-    /// Connections that read the old file keep it.
+    /// Makes a connection. Opens the database if it isn't open, or if its file has been replaced or
+    /// its options have changed. Connections to the old one keep it.
     pub(super) fn connect(self: &Arc<Self>, opening: &AdbcOpening) -> Result<AdbcConnection, Failed> {
         let mut latest = self.open.lock();
         let file = opening.file_id();
-        let current = latest.upgrade().filter(|open| open.file == file);
+        let is_current = |open: &Arc<OpenDatabase>| open.file == file && open.options == opening.options;
+        let current = latest.upgrade().filter(is_current);
         let (open, is_new) = match current {
             Some(open) => (open, false),
             None => (Arc::new(OpenDatabase::new(opening)?), true),
@@ -70,7 +73,8 @@ impl Database {
             // Not earlier: after a failure, the next connection must run these statements again.
             *latest = Arc::downgrade(&open);
         }
-        Ok(AdbcConnection { connection, _open: Lease { open: Some(open), database: Arc::clone(self) } })
+        let lease = Lease { open: Some(open), database: Arc::clone(self) };
+        Ok(AdbcConnection { connection, transaction: Transaction::None, _open: lease })
     }
 }
 
@@ -109,6 +113,7 @@ fn execute_update(connection: &mut ManagedConnection, sql: &str) -> Result<(), F
 /// A driver's connection.
 pub(super) struct AdbcConnection {
     connection: ManagedConnection,
+    transaction: Transaction,
     /// Dropped after the connection.
     _open: Lease,
 }
@@ -132,9 +137,46 @@ impl AdbcConnection {
 }
 
 impl super::ChildConnection for AdbcConnection {
+    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
+        self.columns(sql, arguments).map_err(|failed| self.transaction.failure(failed))
+    }
+
+    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
+        let reading = FileStatement::begin();
+        let ended = self.run(sql, arguments, run, &reading);
+        if ended.is_err() && reading.has_files() {
+            self.release();
+        }
+        match ended {
+            Err(EndReason::Failed(failed)) => {
+                // A driver may fail because of the changed bytes.
+                let failed = reading.end().err().unwrap_or(failed);
+                Err(self.transaction.failure(failed).into())
+            }
+            ended => {
+                self.transaction.has_run();
+                ended
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), Failed> {
+        self.autocommit(false)?;
+        self.transaction = Transaction::Begun;
+        Ok(())
+    }
+
+    fn roll_back(&mut self) -> Result<(), Failed> {
+        self.transaction = Transaction::None;
+        self.connection.rollback().map_err(statement_failed)?;
+        self.autocommit(true)
+    }
+}
+
+impl AdbcConnection {
     /// If the driver can't describe a statement without running it, or without the types of its
     /// arguments, we run it with NULLs.
-    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
+    fn columns(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
         let mut statement = self.prepare(sql, arguments)?;
         let placeholders = statement.get_parameter_schema().map(|schema| schema.fields().len());
         match placeholders {
@@ -152,30 +194,6 @@ impl super::ChildConnection for AdbcConnection {
         Ok(opaque::schema(&statement.execute().map_err(statement_failed)?.schema()))
     }
 
-    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
-        let reading = FileStatement::begin();
-        let ended = self.run(sql, arguments, run, &reading);
-        if ended.is_err() && reading.has_files() {
-            self.release();
-        }
-        match ended {
-            // A driver may fail because of the changed bytes.
-            Err(EndReason::Failed(failed)) => Err(reading.end().err().unwrap_or(failed).into()),
-            ended => ended,
-        }
-    }
-
-    fn begin(&mut self) -> Result<(), Failed> {
-        self.autocommit(false)
-    }
-
-    fn roll_back(&mut self) -> Result<(), Failed> {
-        self.connection.rollback().map_err(statement_failed)?;
-        self.autocommit(true)
-    }
-}
-
-impl AdbcConnection {
     /// Runs a statement that reads files, and sends its rows.
     fn run(
         &mut self,
@@ -245,7 +263,8 @@ fn statement_failed(error: adbc_core::error::Error) -> Failed {
     let fault = match error.status {
         Status::Cancelled | Status::Timeout => Fault::Cancelled,
         Status::InvalidData => Fault::Data,
-        Status::IO | Status::Unauthenticated | Status::Unauthorized => Fault::Connection,
+        Status::Unauthenticated => Fault::Login,
+        Status::IO | Status::Unauthorized => Fault::Connection,
         _ => Fault::Statement,
     };
     // Drivers fill an unknown SQLSTATE with zeros.

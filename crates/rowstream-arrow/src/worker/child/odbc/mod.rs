@@ -20,6 +20,7 @@ use std::cell::Cell;
 
 use arrow_schema::{Field, Schema};
 
+use super::super::connection_string::{attributes, with_password};
 use super::super::frame::{Failed, Fault, OdbcOpening};
 use super::{EndReason, Run, data_failed};
 use crate::arrow_rows::Argument;
@@ -102,8 +103,12 @@ impl OdbcConnection {
         const ANY_ROW: u32 = 4 | 8;
         const REPEATABLE_READ: u32 = 4;
         const SERIALIZABLE: u32 = 8;
-        let secrets = secrets(&opening.connection);
-        let api = api::Connection::open(&opening.connection, LOGIN_SECONDS)
+        let connection = match &opening.password {
+            Some(password) => &with_password(&opening.connection, password),
+            None => &opening.connection,
+        };
+        let secrets = secrets(connection);
+        let api = api::Connection::open(connection, LOGIN_SECONDS)
             .map_err(|failed| Failed { fault: Fault::Connection, ..without(&secrets, failed) })?;
         let database = api.info_text(info::DBMS_NAME).to_ascii_lowercase();
         let isolations = api.info_number(info::TRANSACTION_ISOLATIONS);
@@ -343,20 +348,8 @@ fn is_call(sql: &str) -> bool {
 /// value in braces as it's written or without its escapes, so both are returned.
 fn secrets(connection: &str) -> Vec<String> {
     let mut secrets = Vec::new();
-    let mut rest = connection;
-    while let Some((key, after)) = rest.split_once('=') {
-        let value = match after.strip_prefix('{').and_then(braced) {
-            Some((value, after)) => {
-                rest = after.trim_start_matches(';');
-                value
-            }
-            None => {
-                let (value, after) = after.split_once(';').unwrap_or((after, ""));
-                rest = after;
-                value
-            }
-        };
-        let key = key.trim().to_ascii_lowercase();
+    for (key, value) in attributes(connection) {
+        let key = key.to_ascii_lowercase();
         let is_secret = ["pwd", "pass", "secret", "token", "key"].iter().any(|part| key.contains(part));
         if is_secret && !value.is_empty() {
             secrets.push(value.to_owned());
@@ -364,18 +357,6 @@ fn secrets(connection: &str) -> Vec<String> {
         }
     }
     secrets
-}
-
-/// Splits a text at its first `}` that isn't doubled, behind an opening brace.
-fn braced(text: &str) -> Option<(&str, &str)> {
-    let mut from = 0;
-    loop {
-        let end = from + text[from..].find('}')?;
-        match text[end + 1..].starts_with('}') {
-            true => from = end + 2,
-            false => return Some((&text[..end], &text[end + 1..])),
-        }
-    }
 }
 
 /// Removes the secrets from a failure's message.

@@ -11,20 +11,9 @@
 use arrow_schema::Schema;
 
 use super::super::super::frame::{Failed, Fault, OdbcOpening};
-use super::super::{self as child, EndReason, Run};
+use super::super::{self as child, EndReason, Run, Transaction};
 use super::{OdbcConnection, is_call};
 use crate::arrow_rows::Argument;
-
-/// How far a session's transaction has got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transaction {
-    /// No transaction is open.
-    None,
-    /// It has begun, and no statement has run in it. We can begin it again on a new connection.
-    Begun,
-    /// A statement has run in it. No other connection sees its snapshot.
-    Reading,
-}
 
 /// A connection of the server, with the driver's connection.
 pub(in super::super) struct Session {
@@ -92,7 +81,8 @@ impl Session {
             let message = "the connection was lost, and its transaction with it".to_owned();
             return Err(Failed { fault: Fault::Connection, message, sqlstate: None });
         }
-        let connection = OdbcConnection::open(&self.opening)?;
+        let opened = OdbcConnection::open(&self.opening);
+        let connection = opened.map_err(|failed| Failed { fault: Fault::Login, ..failed })?;
         if self.transaction == Transaction::Begun {
             connection.begin()?;
         }
@@ -115,8 +105,8 @@ impl child::ChildConnection for Session {
         }
         let ended = self
             .call(|connection| connection.execute(sql, arguments, run), || !is_call && run.can_begin_again());
-        if self.transaction == Transaction::Begun {
-            self.transaction = Transaction::Reading;
+        if !matches!(&ended, Err(EndReason::Failed(failed)) if failed.fault == Fault::Login) {
+            self.transaction.has_run();
         }
         ended
     }
