@@ -220,6 +220,25 @@ async fn serve(url: &str, endpoints: &[(&str, &str)]) -> Server {
     Server::start(&[&[("rowstream.toml", &*config), ("pw", "one")], endpoints].concat()).await
 }
 
+/// The database that a driver of ADBC keeps open has the options of its first connection.
+#[tokio::test]
+async fn a_login_of_adbc_that_fails_reads_its_password_again() {
+    let db = TestDb::new().await;
+    let user = user(&db, "one").await;
+    let url = drivers::adbc_postgres(db.name(), pg_port());
+    let url = url.replace("postgres%40", &format!("{user}%3A${{file:pw}}%40"));
+    let server = serve(&url, &[("endpoints/a.sql", "select 1 as n"), ("endpoints/b.sql", TWO)]).await;
+    for password in ["two", "three"] {
+        write(server.folder(), "pw", password);
+        rotate(&db, &user, password).await;
+        for target in ["/a", "/b", "/a"] {
+            assert_answers(&server, target, 200, password).await;
+        }
+    }
+    drop(server);
+    drop_user(&db, &user).await;
+}
+
 /// `--watch` watched certificates and keys, but no secret files.
 #[tokio::test]
 async fn files_of_secrets_are_watched() {

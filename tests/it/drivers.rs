@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::support::drivers::{adbc_postgres, duckdb};
 use crate::support::upstream::{Asked, Speaks, Upstream, reply};
 use crate::support::{
-    Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, pg_port, program, wait, wait_until,
+    Client, Ended, Launch, Reply, Server, TestDb, get, peak_memory_bytes, pg_port, program, wait, wait_until,
 };
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
@@ -296,6 +296,9 @@ fn postgresql_by_wheel() {
     assert_eq!(batch.column(0).as_fixed_size_binary().value(0), [0xab; 16]);
     let said = refused(&[&url, "select 1 from nothing"]);
     assert!(said.contains("relation \"nothing\" does not exist"), "{said}");
+    // The driver has the same status for a division by zero and for a lost connection.
+    let said = refused(&[&url, "select 1 / 0 as n"]);
+    assert!(said.contains("division by zero") && !said.contains("cannot be reached"), "{said}");
     let many = rows(&[&url, "select n as i, 'row ' || n as text from generate_series(1, 100000) n"]);
     assert!(
         many.lines().zip(1..=100_000).all(|(line, n)| line == format!("{{\"i\":{n},\"text\":\"row {n}\"}}"))
@@ -797,4 +800,27 @@ fn nobody_calls_a_worker_by_hand() {
     let output = Command::new(program()).args(["worker", "1000000000"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("only the server can run a worker"));
+}
+
+/// A connection that had died with its database remained in the pool, so each request failed.
+#[tokio::test]
+async fn connections_that_died_while_idle_cost_no_request() {
+    let db = TestDb::new().await;
+    let two = "/*\nbody = { a = '$a', b = '$b' }\n*/\n-- name: a :many\nselect 1 as n\n-- name: b :many\nselect 2 as n";
+    let config =
+        format!("[source.main]\nurl = {:?}\npool = {{ max = 1 }}\n", adbc_postgres(db.name(), pg_port()));
+    let server = Server::start(&[
+        ("rowstream.toml", &config),
+        ("endpoints/one.sql", "select 1 as n"),
+        ("endpoints/two.sql", two),
+    ])
+    .await;
+    for round in 0..3 {
+        for target in ["/one", "/two"] {
+            assert_eq!(get(&server.url(target)).await.status, 200, "{round}: {}", server.stdout());
+            let backends =
+                format!("pg_stat_activity where datname = '{}' and pid <> pg_backend_pid()", db.name());
+            db.execute(&format!("select pg_terminate_backend(pid, 10000) from {backends}")).await;
+        }
+    }
 }

@@ -20,7 +20,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
 use crate::support::upstream::Certificate;
-use crate::support::{Client, Ended, Launch, Reply, Server, get, peak_memory_bytes, rowstream, wait_until};
+use crate::support::{
+    Client, Ended, Launch, Reply, Server, drivers, get, peak_memory_bytes, rowstream, wait_until,
+};
 
 const UNIMPLEMENTED: u32 = 12;
 const UNAUTHENTICATED: u32 = 16;
@@ -639,6 +641,7 @@ fn with_prepared_statements() -> impl Fn(&Asked) -> Answer + Send + Sync + 'stat
 fn without_prepared_statements() -> impl Fn(&Asked) -> Answer + Send + Sync + 'static {
     let info = info(&[endpoint("a", None, None)], false);
     move |asked| match asked.method.as_str() {
+        "GetFlightInfo" if asked.mentions("CommandGetSqlInfo") => fails(UNIMPLEMENTED),
         "GetFlightInfo" => whole(vec![info.clone()]),
         "DoGet" => whole(vec![begin("n"), rows(0..3)]),
         _ => fails(UNIMPLEMENTED),
@@ -781,6 +784,30 @@ async fn a_token_that_is_refused_is_read_again() {
             assert!(!["two", "three", "four"].iter().any(|token| said.contains(token)), "{said}");
         }
     }
+}
+
+/// A driver of ADBC keeps the options of its database for all connections.
+#[tokio::test]
+async fn a_token_of_a_driver_that_is_refused_is_read_again() {
+    let peer = TokenPeer::start(without_prepared_statements()).await;
+    peer.accept("Bearer one");
+    let port = peer.peer.address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let url = drivers::adbc_flight(port);
+    let url = format!("{url}&adbc.flight.sql.authorization_header=Bearer%20${{file:token}}");
+    let config = format!("[source.lake]\nurl = \"{url}\"\npool = {{ max = 2 }}\n");
+    let files = [("rowstream.toml", &*config), ("token", "one"), ("endpoints/rows.sql", "select n")];
+    let server = Server::start(&files).await;
+    let target = "/rows.ndjson";
+    assert_answers(&server, target, 200, "at the start").await;
+    for token in ["two", "three"] {
+        write_token(&server, token);
+        peer.accept(&format!("Bearer {token}"));
+        assert_answers(&server, target, 200, token).await;
+    }
+    peer.accept("Bearer four");
+    assert_answers(&server, target, 503, "a file that is late").await;
+    write_token(&server, "four");
+    assert_answers(&server, target, 200, "the file is right").await;
 }
 
 /// A server that gives a token for a user and a password may forget it, and the password may change.

@@ -137,7 +137,6 @@ pub(super) struct Failed {
     pub(super) sqlstate: Option<String>,
 }
 
-#[cfg(feature = "odbc")]
 impl Failed {
     /// Returns true if the failure may affect more than the statement: its SQLSTATE is that of a
     /// connection, of an operator who ended it, or of the driver itself, or there's no SQLSTATE.

@@ -8,6 +8,7 @@
 mod adbc;
 #[cfg(feature = "odbc")]
 mod odbc;
+mod session;
 
 use std::cell::Cell;
 use std::error::Error as _;
@@ -25,6 +26,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema};
 use rowstream_core::lock::{Condvar, Mutex};
 
+use self::session::Session;
 use super::frame::{self, ARROW, END, FAILED, Failed, Fault, Opening, Request};
 use super::process::remove_folder;
 use crate::arrow_rows::Argument;
@@ -83,9 +85,15 @@ impl DriverState {
     fn connect(&self, opening: &Opening) -> Result<Box<dyn ChildConnection>, Failed> {
         match opening {
             #[cfg(feature = "adbc")]
-            Opening::Adbc(opening) => Ok(Box::new(self.adbc.connect(opening)?)),
+            Opening::Adbc(opening) => {
+                let (database, opening) = (Arc::clone(&self.adbc), opening.clone());
+                Ok(Box::new(Session::open(move || database.connect(&opening))?))
+            }
             #[cfg(feature = "odbc")]
-            Opening::Odbc(opening) => Ok(Box::new(odbc::Session::open(opening)?)),
+            Opening::Odbc(opening) => {
+                let opening = opening.clone();
+                Ok(Box::new(Session::open(move || odbc::OdbcConnection::open(&opening))?))
+            }
             #[cfg(not(all(feature = "adbc", feature = "odbc")))]
             _ => Err(data_failed("this program was built without such drivers".to_owned())),
         }
@@ -138,13 +146,14 @@ impl Transaction {
         }
     }
 
-    /// The failure of a request in this transaction. No other connection can repeat the request if
-    /// it needs the snapshot.
-    #[cfg(feature = "adbc")]
-    fn failure(self, failed: Failed) -> Failed {
-        match (self, failed.fault) {
-            (Self::Reading, Fault::Login) => Failed { fault: Fault::Connection, ..failed },
-            _ => failed,
+    /// The reason why a request in this transaction ended. The server must not repeat the request on
+    /// another connection if it needs the snapshot.
+    fn failure(self, ended: EndReason) -> EndReason {
+        match (self, ended) {
+            (Self::Reading, EndReason::Failed(failed)) if failed.fault == Fault::Login => {
+                EndReason::Failed(Failed { fault: Fault::Connection, ..failed })
+            }
+            (_, ended) => ended,
         }
     }
 }
@@ -218,7 +227,6 @@ enum EndReason {
     Gone(io::Error),
 }
 
-#[cfg(feature = "odbc")]
 impl EndReason {
     /// Returns the failure of a request that sends no rows.
     fn failed(self) -> Failed {
@@ -313,7 +321,6 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     /// Returns true if it can be run again: it wasn't cancelled, and the server has seen none of
     /// its rows.
-    #[cfg(feature = "odbc")]
     fn can_begin_again(&self) -> bool {
         !self.has_rows.get() && self.go_on().is_ok()
     }

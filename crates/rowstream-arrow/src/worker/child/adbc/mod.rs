@@ -19,7 +19,8 @@ use rowstream_database::blocking::FileId;
 
 use self::files::FileStatement;
 use super::super::frame::{AdbcOpening, Failed, Fault};
-use super::{CancelCall, EndReason, Run, Transaction};
+use super::session::MortalConnection;
+use super::{CancelCall, EndReason, Run};
 use crate::arrow_rows::{self, Argument};
 
 /// The database. The first connection opens it, and the last one closes it, because DuckDB locks
@@ -74,7 +75,7 @@ impl Database {
             *latest = Arc::downgrade(&open);
         }
         let lease = Lease { open: Some(open), database: Arc::clone(self) };
-        Ok(AdbcConnection { connection, transaction: Transaction::None, _open: lease })
+        Ok(AdbcConnection { connection, _open: lease })
     }
 }
 
@@ -113,7 +114,6 @@ fn execute_update(connection: &mut ManagedConnection, sql: &str) -> Result<(), F
 /// A driver's connection.
 pub(super) struct AdbcConnection {
     connection: ManagedConnection,
-    transaction: Transaction,
     /// Dropped after the connection.
     _open: Lease,
 }
@@ -137,46 +137,9 @@ impl AdbcConnection {
 }
 
 impl super::ChildConnection for AdbcConnection {
-    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
-        self.columns(sql, arguments).map_err(|failed| self.transaction.failure(failed))
-    }
-
-    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
-        let reading = FileStatement::begin();
-        let ended = self.run(sql, arguments, run, &reading);
-        if ended.is_err() && reading.has_files() {
-            self.release();
-        }
-        match ended {
-            Err(EndReason::Failed(failed)) => {
-                // A driver may fail because of the changed bytes.
-                let failed = reading.end().err().unwrap_or(failed);
-                Err(self.transaction.failure(failed).into())
-            }
-            ended => {
-                self.transaction.has_run();
-                ended
-            }
-        }
-    }
-
-    fn begin(&mut self) -> Result<(), Failed> {
-        self.autocommit(false)?;
-        self.transaction = Transaction::Begun;
-        Ok(())
-    }
-
-    fn roll_back(&mut self) -> Result<(), Failed> {
-        self.transaction = Transaction::None;
-        self.connection.rollback().map_err(statement_failed)?;
-        self.autocommit(true)
-    }
-}
-
-impl AdbcConnection {
     /// If the driver can't describe a statement without running it, or without the types of its
     /// arguments, we run it with NULLs.
-    fn columns(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
+    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
         let mut statement = self.prepare(sql, arguments)?;
         let placeholders = statement.get_parameter_schema().map(|schema| schema.fields().len());
         match placeholders {
@@ -194,6 +157,32 @@ impl AdbcConnection {
         Ok(opaque::schema(&statement.execute().map_err(statement_failed)?.schema()))
     }
 
+    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
+        let reading = FileStatement::begin();
+        let ended = self.run(sql, arguments, run, &reading);
+        if ended.is_err() && reading.has_files() {
+            self.release();
+        }
+        match ended {
+            // A driver may fail because of the changed bytes.
+            Err(EndReason::Failed(failed)) => Err(reading.end().err().unwrap_or(failed).into()),
+            ended => ended,
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), Failed> {
+        self.autocommit(false)
+    }
+
+    fn roll_back(&mut self) -> Result<(), Failed> {
+        self.connection.rollback().map_err(statement_failed)?;
+        self.autocommit(true)
+    }
+}
+
+impl MortalConnection for AdbcConnection {}
+
+impl AdbcConnection {
     /// Runs a statement that reads files, and sends its rows.
     fn run(
         &mut self,
@@ -260,17 +249,19 @@ fn connection_failed(error: adbc_core::error::Error) -> Failed {
 }
 
 fn statement_failed(error: adbc_core::error::Error) -> Failed {
-    let fault = match error.status {
-        Status::Cancelled | Status::Timeout => Fault::Cancelled,
-        Status::InvalidData => Fault::Data,
-        Status::Unauthenticated => Fault::Login,
-        Status::IO | Status::Unauthorized => Fault::Connection,
-        _ => Fault::Statement,
-    };
     // Drivers fill an unknown SQLSTATE with zeros.
     let sqlstate: Vec<_> = error.sqlstate.iter().map(|byte| *byte as u8).collect();
     let sqlstate = String::from_utf8(sqlstate)
         .ok()
         .filter(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric()) && text != "00000");
-    Failed { fault, message: error.message, sqlstate }
+    let failed = Failed { fault: Fault::Statement, message: error.message, sqlstate };
+    let fault = match error.status {
+        Status::Cancelled | Status::Timeout => Fault::Cancelled,
+        Status::InvalidData => Fault::Data,
+        Status::Unauthenticated => Fault::Login,
+        // PostgreSQL's driver has no other status for most of its errors.
+        Status::IO if failed.may_be_of_connection() => Fault::Connection,
+        _ => Fault::Statement,
+    };
+    Failed { fault, ..failed }
 }

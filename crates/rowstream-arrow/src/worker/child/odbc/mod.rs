@@ -7,14 +7,12 @@
 //! | [`columns`] | how to read each column, and its values as an array |
 //! | [`names`] | names in the driver's quotes |
 //! | [`rows`] | fetches: many rows at once, or value by value |
-//! | [`session`] | a connection that is opened again after it has died |
 
 mod api;
 mod bind;
 mod columns;
 mod names;
 mod rows;
-mod session;
 
 use std::cell::Cell;
 
@@ -22,12 +20,11 @@ use arrow_schema::{Field, Schema};
 
 use super::super::connection_string::{attributes, with_password};
 use super::super::frame::{Failed, Fault, OdbcOpening};
-use super::{EndReason, Run, data_failed};
+use super::session::MortalConnection;
+use super::{ChildConnection, EndReason, Run, data_failed};
 use crate::arrow_rows::Argument;
 use api::{Code, Statement};
 use columns::ReadType;
-
-pub(super) use session::Session;
 
 /// The C types of values that we read and bind (`SQL_C_…`).
 mod c {
@@ -76,7 +73,7 @@ enum Fetch {
 }
 
 /// A driver's connection.
-struct OdbcConnection {
+pub(super) struct OdbcConnection {
     api: api::Connection,
     fetch: Cell<Fetch>,
     /// The database limits decimals to the digits of their column.
@@ -98,7 +95,7 @@ impl OdbcConnection {
     /// # Errors
     /// The driver manager or the driver is missing, or the driver can't connect. No message
     /// contains a password.
-    fn open(opening: &OdbcOpening) -> Result<Self, Failed> {
+    pub(super) fn open(opening: &OdbcOpening) -> Result<Self, Failed> {
         /// `SQL_GD_BLOCK` and `SQL_GD_BOUND`: any value of the fetched rows can be read.
         const ANY_ROW: u32 = 4 | 8;
         const REPEATABLE_READ: u32 = 4;
@@ -234,35 +231,6 @@ impl OdbcConnection {
         sender.finish()
     }
 
-    /// Returns the schema of a statement's rows.
-    fn describe(&self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
-        self.columns_of(sql, arguments).map_err(|failed| self.failure(failed))
-    }
-
-    /// Runs a statement, and sends its rows.
-    fn execute(&self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
-        self.stream(sql, arguments, run).map_err(|ended| match ended {
-            EndReason::Failed(failed) => self.failure(failed).into(),
-            gone => gone,
-        })
-    }
-
-    fn begin(&self) -> Result<(), Failed> {
-        if let Some(snapshot) = self.snapshot {
-            self.api.set_attribute(attribute::ISOLATION, snapshot).map_err(|failed| self.failure(failed))?;
-        }
-        self.set_autocommit(false).map_err(|failed| self.failure(failed))
-    }
-
-    fn roll_back(&self) -> Result<(), Failed> {
-        self.api.roll_back()?;
-        self.set_autocommit(true)?;
-        match self.isolation.filter(|_| self.snapshot.is_some()) {
-            Some(isolation) => self.api.set_attribute(attribute::ISOLATION, isolation),
-            None => Ok(()),
-        }
-    }
-
     /// Returns the failure to report to the server. It's the connection's if the driver says that
     /// the connection is dead. Some drivers report no specific SQLSTATE then.
     fn failure(&self, failed: Failed) -> Failed {
@@ -277,22 +245,6 @@ impl OdbcConnection {
         self.api.attribute(attribute::DEAD) == Some(1)
     }
 
-    /// Runs a statement, so that the driver notices if the connection has died. Databases that
-    /// don't know the statement answer with an error, which is ignored.
-    ///
-    /// # Errors
-    /// The connection has died.
-    fn ping(&self) -> Result<(), Failed> {
-        let pinged = self.api.statement().and_then(|statement| {
-            statement.prepare("select 1")?;
-            statement.execute()
-        });
-        match pinged.map_err(|failed| self.failure(failed)) {
-            Err(failed) if failed.fault == Fault::Connection => Err(failed),
-            _ => Ok(()),
-        }
-    }
-
     fn rows_config(&self, sql: &str, run: &Run<'_>) -> rows::Config {
         let fetch = match self.fetch.get() {
             // If the driver couldn't position after all, we would have to run the call again.
@@ -301,6 +253,61 @@ impl OdbcConnection {
         };
         let (fetch_rows, fetch_bytes, longest) = (self.fetch_rows, run.fetch_bytes, self.longest);
         rows::Config { fetch, fetch_rows, fetch_bytes, longest }
+    }
+}
+
+impl ChildConnection for OdbcConnection {
+    fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
+        self.columns_of(sql, arguments).map_err(|failed| self.failure(failed))
+    }
+
+    fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
+        self.stream(sql, arguments, run).map_err(|ended| match ended {
+            EndReason::Failed(failed) => self.failure(failed).into(),
+            gone => gone,
+        })
+    }
+
+    fn begin(&mut self) -> Result<(), Failed> {
+        if let Some(snapshot) = self.snapshot {
+            self.api.set_attribute(attribute::ISOLATION, snapshot).map_err(|failed| self.failure(failed))?;
+        }
+        self.set_autocommit(false).map_err(|failed| self.failure(failed))
+    }
+
+    fn roll_back(&mut self) -> Result<(), Failed> {
+        self.api.roll_back()?;
+        self.set_autocommit(true)?;
+        match self.isolation.filter(|_| self.snapshot.is_some()) {
+            Some(isolation) => self.api.set_attribute(attribute::ISOLATION, isolation),
+            None => Ok(()),
+        }
+    }
+}
+
+impl MortalConnection for OdbcConnection {
+    fn may_be_dead(failed: &Failed) -> bool {
+        failed.fault == Fault::Connection || failed.may_be_of_connection()
+    }
+
+    fn is_call(sql: &str) -> bool {
+        is_call(sql)
+    }
+
+    /// Runs a statement, so that the driver notices if the connection has died. Databases that
+    /// don't know the statement answer with an error, which is ignored.
+    ///
+    /// # Errors
+    /// The connection has died.
+    fn ping(&mut self) -> Result<(), Failed> {
+        let pinged = self.api.statement().and_then(|statement| {
+            statement.prepare("select 1")?;
+            statement.execute()
+        });
+        match pinged.map_err(|failed| self.failure(failed)) {
+            Err(failed) if failed.fault == Fault::Connection => Err(failed),
+            _ => Ok(()),
+        }
     }
 }
 

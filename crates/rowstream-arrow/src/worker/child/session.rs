@@ -10,38 +10,59 @@
 
 use arrow_schema::Schema;
 
-use super::super::super::frame::{Failed, Fault, OdbcOpening};
-use super::super::{self as child, EndReason, Run, Transaction};
-use super::{OdbcConnection, is_call};
+use super::super::frame::{Failed, Fault};
+use super::{ChildConnection, EndReason, Run, Transaction};
 use crate::arrow_rows::Argument;
 
+/// A driver's connection that can die.
+pub(super) trait MortalConnection: ChildConnection {
+    /// Returns true if the connection must not be used after this failure.
+    fn may_be_dead(failed: &Failed) -> bool {
+        failed.fault == Fault::Connection
+    }
+
+    /// Returns true if a statement calls a procedure, which may write.
+    fn is_call(_sql: &str) -> bool {
+        false
+    }
+
+    /// Tests the connection before a call.
+    ///
+    /// # Errors
+    /// The connection has died.
+    fn ping(&mut self) -> Result<(), Failed> {
+        Ok(())
+    }
+}
+
 /// A connection of the server, with the driver's connection.
-pub(in super::super) struct Session {
-    opening: OdbcOpening,
+pub(super) struct Session<C> {
+    /// Opens a connection.
+    open: Box<dyn Fn() -> Result<C, Failed>>,
     /// `None`: the last one was closed after a failure.
-    connection: Option<OdbcConnection>,
+    connection: Option<C>,
     transaction: Transaction,
 }
 
-impl Session {
+impl<C: MortalConnection> Session<C> {
     /// Connects.
     ///
     /// # Errors
-    /// See [`OdbcConnection::open`].
-    pub(in super::super) fn open(opening: &OdbcOpening) -> Result<Self, Failed> {
-        let connection = Some(OdbcConnection::open(opening)?);
-        Ok(Self { opening: opening.clone(), connection, transaction: Transaction::None })
+    /// Those of `open`.
+    pub(super) fn open(open: impl Fn() -> Result<C, Failed> + 'static) -> Result<Self, Failed> {
+        let connection = Some(open()?);
+        Ok(Self { open: Box::new(open), connection, transaction: Transaction::None })
     }
 
     /// Calls the driver. If the connection has died since it was last used, calls it again on a new
     /// one, unless `can_repeat` forbids it.
     fn call<T>(
         &mut self,
-        call: impl Fn(&OdbcConnection) -> Result<T, EndReason>,
+        call: impl Fn(&mut C) -> Result<T, EndReason>,
         can_repeat: impl Fn() -> bool,
     ) -> Result<T, EndReason> {
         let was_open = self.connection.is_some();
-        match self.call_once(&call) {
+        let ended = match self.call_once(&call) {
             Err(EndReason::Failed(failed))
                 if was_open
                     && failed.fault == Fault::Connection
@@ -51,16 +72,14 @@ impl Session {
                 self.call_once(&call)
             }
             ended => ended,
-        }
+        };
+        ended.map_err(|ended| self.transaction.failure(ended))
     }
 
-    fn call_once<T>(
-        &mut self,
-        call: impl Fn(&OdbcConnection) -> Result<T, EndReason>,
-    ) -> Result<T, EndReason> {
+    fn call_once<T>(&mut self, call: impl Fn(&mut C) -> Result<T, EndReason>) -> Result<T, EndReason> {
         let ended = call(self.connection()?);
         if let Err(EndReason::Failed(failed)) = &ended
-            && (failed.fault == Fault::Connection || failed.may_be_of_connection())
+            && C::may_be_dead(failed)
         {
             self.connection = None;
         }
@@ -68,7 +87,7 @@ impl Session {
     }
 
     /// Returns the connection. Opens it again if it was closed.
-    fn connection(&mut self) -> Result<&OdbcConnection, Failed> {
+    fn connection(&mut self) -> Result<&mut C, Failed> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.open_again()?,
@@ -76,13 +95,13 @@ impl Session {
         Ok(self.connection.insert(connection))
     }
 
-    fn open_again(&self) -> Result<OdbcConnection, Failed> {
+    fn open_again(&self) -> Result<C, Failed> {
         if self.transaction == Transaction::Reading {
             let message = "the connection was lost, and its transaction with it".to_owned();
             return Err(Failed { fault: Fault::Connection, message, sqlstate: None });
         }
-        let opened = OdbcConnection::open(&self.opening);
-        let connection = opened.map_err(|failed| Failed { fault: Fault::Login, ..failed })?;
+        let opened = (self.open)();
+        let mut connection = opened.map_err(|failed| Failed { fault: Fault::Login, ..failed })?;
         if self.transaction == Transaction::Begun {
             connection.begin()?;
         }
@@ -90,7 +109,7 @@ impl Session {
     }
 }
 
-impl child::ChildConnection for Session {
+impl<C: MortalConnection> ChildConnection for Session<C> {
     fn describe(&mut self, sql: &str, arguments: &[Argument]) -> Result<Schema, Failed> {
         let described = self.call(|connection| Ok(connection.describe(sql, arguments)?), || true);
         described.map_err(EndReason::failed)
@@ -99,7 +118,7 @@ impl child::ChildConnection for Session {
     /// A procedure may write, so we never call it twice. We test the connection before the call
     /// instead.
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
-        let is_call = is_call(sql);
+        let is_call = C::is_call(sql);
         if is_call && self.transaction != Transaction::Reading {
             self.call(|connection| Ok(connection.ping()?), || true)?;
         }
@@ -121,6 +140,6 @@ impl child::ChildConnection for Session {
     /// A closed connection has nothing to roll back.
     fn roll_back(&mut self) -> Result<(), Failed> {
         self.transaction = Transaction::None;
-        self.connection.as_ref().map_or(Ok(()), OdbcConnection::roll_back)
+        self.connection.as_mut().map_or(Ok(()), C::roll_back)
     }
 }
