@@ -23,7 +23,7 @@ use super::preparing::{self, PreparationTime};
 use super::systemd::{self, Roles};
 use crate::access_log::LogFlag;
 use crate::capacity;
-use crate::config::{Config, Tls};
+use crate::config::{Config, Discovery, Limits, Tls};
 use crate::respond::App;
 
 /// The interval between checks for changes.
@@ -175,18 +175,7 @@ async fn load(reload: ReloadSettings, before: Arc<App>) -> Result<LoadedApp, Str
     for source in &config.sources {
         source.create_missing().map_err(|error| format!("source {}: {error}", source.name))?;
     }
-    let pending = unchangeable(before.config(), &config);
-    // These settings keep their values, also in everything derived from them.
-    config.listen.clone_from(&before.config().listen);
-    config.admin_listen.clone_from(&before.config().admin_listen);
-    config.limits.max_connections = before.config().limits.max_connections;
-    if config.tls.is_some() != before.config().tls.is_some() {
-        config.tls.clone_from(&before.config().tls);
-    }
-    if let (Some(tls), Some(before)) = (&mut config.tls, &before.config().tls) {
-        tls.http3 = before.http3;
-        tls.go_on(before)?;
-    }
+    let pending = keep_start_settings(&mut config, before.config())?;
     let app = before.reloaded(config).map_err(|error| error.to_string())?;
     let app = match reload.preparing {
         PreparationTime::Ahead => preparing::prepare(app, reload.origin.on_refusal()).await?,
@@ -195,20 +184,88 @@ async fn load(reload: ReloadSettings, before: Arc<App>) -> Result<LoadedApp, Str
     Ok((app, pending))
 }
 
-/// The changed settings that only apply at the start of the process.
-fn unchangeable(before: &Config, after: &Config) -> Vec<&'static str> {
-    let redirect = |config: &Config| config.tls.as_ref().and_then(|tls| tls.redirect.clone());
-    let http3 = |config: &Config| config.tls.as_ref().is_some_and(|tls| tls.http3);
-    let acme = |config: &Config| config.tls.as_ref().and_then(|tls| tls.acme.clone());
-    let changes = [
-        ("`listen`", before.listen != after.listen),
-        ("`admin_listen`", before.admin_listen != after.admin_listen),
-        ("`[discovery.consul]`", before.discovery.consul != after.discovery.consul),
-        ("`max_connections`", before.limits.max_connections != after.limits.max_connections),
-        ("adding or removing `[tls]`", before.tls.is_some() != after.tls.is_some()),
-        ("`redirect` of `[tls]`", redirect(before) != redirect(after)),
-        ("`http3` of `[tls]`", http3(before) != http3(after)),
-        ("`[tls.acme]`", acme(before) != acme(after)),
-    ];
-    changes.into_iter().filter_map(|(what, changed)| changed.then_some(what)).collect()
+/// Keeps the settings that only apply at the start of the process, also in everything derived from
+/// them. Returns those that have changed.
+///
+/// # Errors
+/// The file of the clients' authorities can't be read.
+fn keep_start_settings(config: &mut Config, before: &Config) -> Result<Vec<&'static str>, String> {
+    // The patterns name each setting, so a new one needs a decision here. A reload changes those with
+    // a `_`.
+    let Config {
+        listen,
+        socket_mode,
+        admin_listen,
+        discovery: Discovery { address, consul, peers: _ },
+        limits:
+            Limits {
+                max_connections,
+                max_streams: _,
+                max_streams_per_client: _,
+                max_connections_by: _,
+                max_connections_per_client: _,
+                memory: _,
+                rates: _,
+                max_body: _,
+                header_timeout: _,
+                idle_timeout: _,
+                write_timeout: _,
+                drain_delay: _,
+                drain_timeout: _,
+                spooling: _,
+                proxies: _,
+            },
+        tls,
+        admin: _,
+        console: _,
+        sources: _,
+        folder: _,
+        endpoints: _,
+        unserved: _,
+        tokens: _,
+        jwt: _,
+        cors: _,
+        log: _,
+        traces: _,
+        error_detail: _,
+        cursor_signer: _,
+        url_signer: _,
+        watched: _,
+    } = before;
+    let mut changed = Vec::new();
+    changed.extend(kept("`listen`", &mut config.listen, listen));
+    changed.extend(kept("`socket_mode`", &mut config.socket_mode, socket_mode));
+    changed.extend(kept("`admin_listen`", &mut config.admin_listen, admin_listen));
+    changed.extend(kept("`[discovery.consul]`", &mut config.discovery.consul, consul));
+    // The other replicas see the new one.
+    let is_new_address = consul.is_some() && config.discovery.address != *address;
+    changed.extend(is_new_address.then_some("for Consul, `address` of `[discovery]`"));
+    changed.extend(kept("`max_connections`", &mut config.limits.max_connections, max_connections));
+    changed.extend(keep_start_settings_of_tls(&mut config.tls, tls.as_ref())?);
+    Ok(changed)
+}
+
+fn keep_start_settings_of_tls(
+    tls: &mut Option<Tls>,
+    before: Option<&Tls>,
+) -> Result<Vec<&'static str>, String> {
+    let (Some(tls), Some(before)) = (tls.as_mut(), before) else {
+        let is_same = tls.is_none() && before.is_none();
+        *tls = before.cloned();
+        return Ok(if is_same { Vec::new() } else { vec!["adding or removing `[tls]`"] });
+    };
+    let Tls { redirect, http3, acme, identity: _, clients: _, hsts: _ } = before;
+    let mut changed = Vec::new();
+    changed.extend(kept("`redirect` of `[tls]`", &mut tls.redirect, redirect));
+    changed.extend(kept("`http3` of `[tls]`", &mut tls.http3, http3));
+    changed.extend((tls.acme != *acme).then_some("`[tls.acme]`"));
+    tls.go_on(before)?;
+    Ok(changed)
+}
+
+/// Sets a setting to its value before the reload. Returns its name if that was another one.
+fn kept<T: Clone + PartialEq>(name: &'static str, value: &mut T, before: &T) -> Option<&'static str> {
+    let has_changed = value != before;
+    value.clone_from(before);
+    has_changed.then_some(name)
 }

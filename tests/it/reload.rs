@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::{Client, Ended, Launch, Server, TestDb, get, wait_until};
+use crate::support::upstream::Certificate;
+use crate::support::{Client, Ended, Launch, Server, TestDb, get, repository, wait_until};
 
 /// Identifies the connection. It's a list, because lookups may share one.
 const PID: &str = "select pg_backend_pid() as pid";
@@ -222,4 +223,86 @@ async fn connections_are_accepted_during_a_reload() {
     client.batch_execute("rollback").await.expect("it is unlocked");
     server.wait_for_stderr("reloaded: 2 endpoints").await;
     assert_eq!(text(&server, "/t").await, "[]");
+}
+
+/// The keys that the reference marks with *start*, each as its warning names it.
+fn start_keys() -> Vec<String> {
+    let page = std::fs::read_to_string(repository().join("docs/src/reference/rowstream-toml.md"));
+    let page = page.expect("the page");
+    let marked = page.lines().filter(|line| line.ends_with("*start* |"));
+    let keys = marked.map(|line| line.split('`').nth(1).expect("a key"));
+    let mut names: Vec<_> = keys
+        .map(|key| match key.split_once('.') {
+            Some(("acme", _)) => "`[tls.acme]`".to_owned(),
+            Some((part, _)) => format!("`[discovery.{part}]`"),
+            None if ["redirect", "http3"].contains(&key) => format!("`{key}` of `[tls]`"),
+            None => format!("`{key}`"),
+        })
+        .collect();
+    names.dedup();
+    names
+}
+
+/// A new `socket_mode` was ignored without a word. A warning about some other keys wasn't repeated,
+/// and appeared when the old value was restored.
+#[tokio::test]
+async fn keys_that_only_change_at_the_start_are_warned_of() {
+    let certificate = Certificate::new();
+    let config = |top: &str, address: &str, service: &str, tls: &str| {
+        format!(
+            "{top}\n[discovery]\naddress = \"{address}\"\n\
+             consul = {{ url = \"http://127.0.0.1:1\", service = \"{service}\" }}\n\
+             [source.main]\nurl = \"sqlite:a.db\"\ncreate = [\"a.sql\"]\n[tls]\n{tls}\n"
+        )
+    };
+    let files = format!(
+        "certificate = {:?}\nkey = {:?}",
+        certificate.certificate().display().to_string(),
+        certificate.key().display().to_string()
+    );
+    let before = config("listen = \"127.0.0.1:0\"", "10.0.0.5", "one", &files);
+    let after = config(
+        "listen = \"127.0.0.1:1\"\nadmin_listen = \"127.0.0.1:1\"\nsocket_mode = \"0600\"\nmax_connections = 9",
+        "10.0.0.6",
+        "two",
+        "redirect = \"127.0.0.1:1\"\nhttp3 = true\nacme = { domains = [\"a.example\"], folder = \"acme\" }",
+    );
+    let files = [
+        ("rowstream.toml", &*before),
+        ("a.sql", "create table t (n integer)"),
+        ("endpoints/a.sql", "select n from t"),
+    ];
+    // Without `--listen`, which has precedence over the file.
+    let server = Launch::files(&files).shell("exec \"$0\" \"$1\" \"$2\"").start().await;
+    let warnings = || {
+        let said = server.stderr();
+        let warned = said.lines().filter_map(|line| line.split_once(" takes effect at the next start"));
+        let mut names: Vec<_> = warned.map(|(name, _)| name.to_owned()).collect();
+        names.sort();
+        names
+    };
+    let mut expected = start_keys();
+    assert!(expected.len() > 6, "{expected:?}");
+    write(&server, "rowstream.toml", &after);
+    reload(&server, "reloaded: 1 endpoints").await;
+    let of_consul = "for Consul, `address` of `[discovery]`".to_owned();
+    let all = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    assert_eq!(warnings(), all([expected.clone(), vec![of_consul]].concat()));
+    // They are still different.
+    let seen = warnings();
+    reload(&server, "reloaded: 1 endpoints").await;
+    assert_eq!(warnings(), all([seen, expected.clone()].concat()));
+    // They are as they were at the start, except for the address.
+    write(&server, "rowstream.toml", &before.replace("10.0.0.5", "10.0.0.6"));
+    let seen = warnings();
+    reload(&server, "reloaded: 1 endpoints").await;
+    assert_eq!(warnings(), seen);
+    let (without_tls, _) = before.split_once("[tls]").expect("it is there");
+    write(&server, "rowstream.toml", &without_tls.replace("10.0.0.5", "10.0.0.6"));
+    reload(&server, "reloaded: 1 endpoints").await;
+    expected = vec!["adding or removing `[tls]`".to_owned()];
+    assert_eq!(warnings(), all([seen, expected].concat()));
 }
