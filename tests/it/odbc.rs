@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::drivers::batches;
 use crate::support::arrow::columns;
 use crate::support::{
-    Client, Ended, Launch, MariaDb, Reply, Server, TestDb, drivers, get, mariadb_port, peak_memory_bytes,
-    pg_port, program, wait, wait_until,
+    Client, Ended, Launch, MariaDb, MariaReplica, Reply, Server, TestDb, drivers, get, mariadb_port,
+    peak_memory_bytes, pg_port, program, wait, wait_until,
 };
 use arrow_array::RecordBatch;
 use futures_util::future::join_all;
@@ -126,6 +126,33 @@ fn rows_of_mariadb_are_those_of_its_own_protocol() {
     ] {
         assert_eq!(rows(&[&mariadb(db.name()), sql]), rows(&[&db.url(), sql]), "{sql}");
     }
+}
+
+/// A server's `sql_select_limit` truncated each result, which looked complete: MariaDB's own
+/// protocol was safe from it, but not its driver.
+#[test]
+fn settings_of_a_mariadb_server_change_no_rows() {
+    let servers = MariaReplica::start();
+    servers.ask(
+        0,
+        "set global sql_select_limit = 2; set global group_concat_max_len = 10; set global time_zone = '+05:00';
+         set global completion_type = 1; set global max_recursive_iterations = 3; set global max_sort_length = 64",
+    );
+    let url = drivers::odbc_mariadb("mysql", servers.port(0));
+    assert_eq!(rows(&[&url, "select seq as n from seq_1_to_100"]).lines().count(), 100);
+    each_is(
+        &url,
+        "select {} as value",
+        &[
+            ("(select length(group_concat(seq)) from seq_1_to_4000)", json!(18_892)),
+            ("(select length(json_arrayagg(seq)) from seq_1_to_4000)", json!(18_894)),
+            ("from_unixtime(0)", json!("1970-01-01T00:00:00")),
+            (
+                "(with recursive r as (select 1 as n union all select n + 1 from r where n < 5000) select max(n) from r)",
+                json!(5000),
+            ),
+        ],
+    );
 }
 
 /// The driver uses libpq, which gets the zone from a variable.

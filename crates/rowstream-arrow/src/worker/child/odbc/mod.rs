@@ -57,8 +57,18 @@ mod attribute {
     pub(super) const DEAD: i32 = 1209;
 }
 
-/// Makes MySQL read `"…"` as a name, like most databases and like our lexer.
-const ANSI_QUOTES: &str = "set session sql_mode = concat(@@sql_mode, ',ANSI_QUOTES')";
+/// The settings of a MySQL or MariaDB session. `"…"` is a name, like in most databases and in our
+/// lexer. No setting of the server cuts a result or a value, or moves times to another zone, unless
+/// the connection string sets a zone.
+fn mysql_settings(longest: usize) -> String {
+    format!(
+        "set session sql_mode = concat(@@sql_mode, ',ANSI_QUOTES'), sql_select_limit = 18446744073709551615, \
+         completion_type = 0, group_concat_max_len = greatest(@@group_concat_max_len, {longest}), \
+         max_sort_length = greatest(@@max_sort_length, 4096), \
+         time_zone = if(@@session.time_zone = @@global.time_zone, '+00:00', @@session.time_zone) \
+         /*M!100202 , max_recursive_iterations = 4294967295 */"
+    )
+}
 
 /// How we read the values of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +142,7 @@ impl OdbcConnection {
         };
         if database.contains("mariadb") || database.contains("mysql") {
             let statement = this.api.statement()?;
-            statement.prepare(ANSI_QUOTES)?;
+            statement.prepare(&mysql_settings(opening.longest))?;
             statement.execute()?;
         }
         Ok(this)
