@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
+use crate::support::drivers::duckdb;
 use crate::support::{Launch, MariaDb, Server, TestDb, get};
 
 /// A statement with a typed parameter, and optionally a default.
@@ -124,6 +125,32 @@ async fn of_sqlite() {
     are(&server, &requests).await;
     db.execute_batch("drop table t").expect("it's dropped");
     are(&server, &[("/limit?n=1", 500, "statement_failed")]).await;
+}
+
+/// Its errors have no SQLSTATE, so a request's wrong value was a 500.
+#[tokio::test]
+async fn of_duckdb() {
+    let endpoints = [
+        ("computed", "select cast('x' || i as integer) as x from range(2) r(i)".to_owned()),
+        ("cast", with(OPTIONAL, "select cast(:q as integer) as x")),
+        ("pattern", with(OPTIONAL, "select regexp_matches('a', :q) as x")),
+        ("sum", with("n = \"integer\"", "select 9223372036854775807::bigint + :n::bigint as x")),
+    ];
+    let config = "[source.db]\nurl = \"duckdb:\"\n".to_owned();
+    let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
+    let files = names.iter().zip(&endpoints).map(|(name, (_, sql))| (&**name, &**sql));
+    let files: Vec<_> = [("rowstream.toml", &*config)].into_iter().chain(files).collect();
+    let launch = Launch::files(&files).variable("ROWSTREAM_DUCKDB", &duckdb());
+    let server = launch.argument("--no-check").start().await;
+    let requests = [
+        ("/computed", 500, "bad_value"),
+        ("/cast?q=x", 400, "invalid_data"),
+        ("/cast?q=1", 200, ""),
+        ("/pattern?q=(", 400, "invalid_data"),
+        ("/sum?n=1", 400, "invalid_data"),
+        ("/sum?n=0", 200, ""),
+    ];
+    are(&server, &requests).await;
 }
 
 /// The request contained a value, but the invalid text is from the database.

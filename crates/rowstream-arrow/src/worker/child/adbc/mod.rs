@@ -248,6 +248,9 @@ fn connection_failed(error: adbc_core::error::Error) -> Failed {
     Failed { fault: Fault::Connection, ..statement_failed(error) }
 }
 
+/// DuckDB's messages about values. Its errors have no SQLSTATE.
+const DUCKDB_DATA: [&str; 3] = ["Conversion Error:", "Out of Range Error:", "Invalid Input Error:"];
+
 fn statement_failed(error: adbc_core::error::Error) -> Failed {
     // Drivers fill an unknown SQLSTATE with zeros.
     let sqlstate: Vec<_> = error.sqlstate.iter().map(|byte| *byte as u8).collect();
@@ -258,6 +261,7 @@ fn statement_failed(error: adbc_core::error::Error) -> Failed {
     let fault = match error.status {
         Status::Cancelled | Status::Timeout => Fault::Cancelled,
         Status::InvalidData => Fault::Data,
+        _ if DUCKDB_DATA.iter().any(|begin| failed.message.starts_with(begin)) => Fault::Data,
         Status::Unauthenticated => Fault::Login,
         // PostgreSQL's driver has no other status for most of its errors.
         Status::IO if failed.may_be_of_connection() => Fault::Connection,
