@@ -3,11 +3,13 @@
 
 use http::StatusCode;
 
-use crate::support::{Ended, MariaDb, Server, TestDb, get, wait_until};
+use crate::support::{
+    Ended, Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, pg_port, wait_until,
+};
 
 async fn server(url: &str, source: &str, endpoints: &[(&str, &str)]) -> Server {
     // One connection, so that the next request gets the same one if it's kept.
-    let config = format!("[source.main]\nurl = \"{url}\"\npool = {{ max = 1 }}\n{source}");
+    let config = format!("[source.main]\nurl = {url:?}\npool = {{ max = 1 }}\n{source}");
     let names: Vec<_> = endpoints.iter().map(|(name, _)| format!("endpoints/{name}.sql")).collect();
     let mut files = vec![("rowstream.toml", config.as_str())];
     files.extend(names.iter().zip(endpoints).map(|(name, (_, sql))| (name.as_str(), *sql)));
@@ -74,6 +76,54 @@ async fn locks_of_postgresql_end_with_their_request() {
     }
 }
 
+/// A function that sets the tenant of a request, as for row-level security, left it to the next
+/// request.
+#[tokio::test]
+async fn effects_of_functions_of_postgresql_end_with_their_request() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create schema app;
+         create function app.set_tenant(x text) returns text language plpgsql as
+            $$ begin return set_config('app.tenant', x, false); end $$;
+         create function app.enter(x text) returns text language sql as $$ select app.set_tenant(x) $$;
+         create function \"Go\"() returns text language plpgsql as
+            $$ begin set session search_path = nowhere; return 'gone'; end $$;
+         create function lock_it() returns boolean language plpgsql as
+            $$ begin return pg_try_advisory_lock(7); end $$",
+    )
+    .await;
+    let shown = "select nullif(current_setting('app.tenant', true), '') as tenant, current_setting('search_path') as path";
+    let one = |sql: &str| [ONE, sql].concat();
+    let endpoints = [
+        ("set", [PARAM, "select app.set_tenant(:x) as x"].concat()),
+        ("set_one", one("select app.set_tenant(:x) as x")),
+        ("enter", one("select t.x from app.enter(:x) t(x)")),
+        ("go", "select \"Go\"() as x".to_owned()),
+        ("lock", "select lock_it() as x".to_owned()),
+        ("shown", shown.to_owned()),
+        ("shown_one", ["/*\nresult = \"one\"\n*/\n", shown].concat()),
+    ];
+    let endpoints = endpoints.each_ref().map(|(name, sql)| (*name, sql.as_str()));
+    let other = db.client().await;
+    for source in ["", "fetch_rows = 1\n"] {
+        let server = server(&db.url(), source, &endpoints).await;
+        for _ in 0..2 {
+            for path in ["/set?x=a", "/set_one?x=b", "/enter?x=c", "/go", "/lock"] {
+                text(&server, path).await;
+                let nothing = "{\"tenant\":null,\"path\":\"\\\"$user\\\", public\"}";
+                assert_eq!(text(&server, "/shown").await, format!("[{nothing}]"), "{source} {path}");
+                assert_eq!(text(&server, "/shown_one").await, nothing, "{source} {path}");
+            }
+            wait_until("the lock is free", async || {
+                let sql = "select count(*) from pg_locks where locktype = 'advisory' and database = \
+                           (select oid from pg_database where datname = current_database())";
+                other.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) == 0
+            })
+            .await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn variables_and_locks_of_mariadb_end_with_their_request() {
     let db = MariaDb::new("create table t (id int primary key); insert into t values (1), (2), (3)");
@@ -97,5 +147,53 @@ async fn variables_and_locks_of_mariadb_end_with_their_request() {
         assert_eq!(text(&server, "/lock").await, "[{\"ok\":1}]");
         wait_until("the lock is free", async || text(&server, "/free").await == "[{\"ok\":1}]").await;
         assert_eq!(text(&server, "/mode").await, "[{\"n\":0}]");
+    }
+}
+
+/// The same by drivers: settings and variables reached the next request, and locks stayed.
+#[tokio::test]
+async fn settings_variables_and_locks_of_odbc_end_with_their_request() {
+    let db = TestDb::new().await;
+    let endpoints = [
+        ("set", [PARAM, "select set_config('app.tenant', :x, false) as x"].concat()),
+        ("shown", "select current_setting('app.tenant', true) as x".to_owned()),
+        ("lock", "select pg_try_advisory_lock(7) as x".to_owned()),
+        (
+            "locks",
+            "select count(*) as x from pg_locks where locktype = 'advisory' and database = \
+             (select oid from pg_database where datname = current_database())"
+                .to_owned(),
+        ),
+    ];
+    let endpoints = endpoints.each_ref().map(|(name, sql)| (*name, sql.as_str()));
+    let server = server(&drivers::odbc_postgres(db.name(), pg_port()), "", &endpoints).await;
+    for _ in 0..2 {
+        assert_eq!(text(&server, "/set?x=a").await, "[{\"x\":\"a\"}]");
+        assert_eq!(text(&server, "/shown").await, "[{\"x\":null}]");
+        text(&server, "/lock").await;
+        wait_until("the lock is free", async || text(&server, "/locks").await == "[{\"x\":0}]").await;
+    }
+    let db = MariaDb::new("create table t (id int primary key); insert into t values (1), (2), (3)");
+    let numbered = "select cast(@rn := coalesce(@rn, 0) + 1 as signed) as n from t order by id";
+    let server =
+        self::server(&drivers::odbc_mariadb(db.name(), mariadb_port()), "", &[("numbered", numbered)]).await;
+    for _ in 0..3 {
+        assert_eq!(text(&server, "/numbered").await, "[{\"n\":1},{\"n\":2},{\"n\":3}]");
+    }
+}
+
+/// A variable of DuckDB belongs to its connection.
+#[tokio::test]
+async fn variables_of_duckdb_end_with_their_request() {
+    let config = "[source.main]\nurl = \"duckdb:\"\npool = { max = 1 }\n";
+    let files = [
+        ("rowstream.toml", config),
+        ("endpoints/set.sql", "set variable x = 42"),
+        ("endpoints/shown.sql", "select getvariable('x') as x"),
+    ];
+    let server = Launch::files(&files).variable("ROWSTREAM_DUCKDB", &drivers::duckdb()).start().await;
+    for _ in 0..2 {
+        text(&server, "/set").await;
+        assert_eq!(text(&server, "/shown").await, "[{\"x\":null}]");
     }
 }

@@ -83,7 +83,7 @@ use rowstream_encode::Column;
 use self::waits::Waits;
 use connect::Connection;
 use hosts::Hosts;
-use session::Snapshots;
+use session::{Functions, Snapshots};
 use statement::{Descriptions, StatementDescription};
 use types::Types;
 
@@ -110,6 +110,7 @@ struct SourceState {
     fetch_rows: i32,
     types: Types,
     descriptions: Descriptions,
+    functions: Functions,
     pipelines: Pipelines<pipeline::Peer>,
     snapshots: Snapshots,
     waits: Arc<Waits>,
@@ -223,6 +224,7 @@ impl Database for Source {
                 fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
                 types: Types::default(),
                 descriptions: Descriptions::default(),
+                functions: Functions::default(),
                 pipelines: Pipelines::new(&settings.pool),
                 snapshots: Snapshots::new(settings.pool.max),
                 waits: Arc::default(),

@@ -50,6 +50,7 @@
 //! 3. rows end with `None` only after CommandComplete and ReadyForQuery: an error at commit is an
 //!    error of the rows.
 
+mod functions;
 mod interleaved;
 mod numbering;
 mod parameters;
@@ -78,6 +79,8 @@ use rowstream_database::{DatabaseSession, RowSource, Snapshot, Statement};
 use rowstream_encode::Column;
 use tokio::runtime::Handle;
 
+pub(super) use self::functions::Functions;
+use self::functions::{UserFunction, plan};
 use self::interleaved::Portals;
 use self::parameters::{ParsedStatement, of_parameters};
 pub use self::parts::Parts;
@@ -382,10 +385,13 @@ impl Session {
 
     async fn prepare_anew(&mut self, statement: &Statement) -> Result<Arc<Prepared>, Error> {
         let version = self.shared.types.version();
-        let (sent, ParsedStatement { name, fields, .. }) = self.describe_typed(statement).await?;
+        let (sent, ParsedStatement { name, parameters, fields }) = self.describe_typed(statement).await?;
         self.check_times(&fields)?;
         let types = self.types_of(&fields).await?;
-        let prepared = prepared(name, Arc::clone(&statement.sql), sent, &fields, &types, version);
+        let functions = self.functions_of(&statement.sql).await;
+        let mut prepared = prepared(name, Arc::clone(&statement.sql), sent, &fields, &types, version);
+        prepared.leaves = prepared.leaves.max(functions.leaves());
+        prepared.plan = (functions != UserFunction::None).then(|| plan(&prepared.name, parameters.len()));
         let prepared = Arc::new(prepared);
         if self.connection().is_pooled {
             return Ok(prepared);
@@ -995,6 +1001,7 @@ fn prepared(
     Prepared {
         name,
         leaves: SessionEffect::of(&sql),
+        plan: None,
         sql,
         sent,
         columns: columns.map(|(field, kind)| column(field, kind)).collect(),

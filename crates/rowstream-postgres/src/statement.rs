@@ -53,6 +53,8 @@ pub(super) struct Prepared {
     /// The version of the types when it was described.
     pub(super) version: u64,
     pub(super) leaves: SessionEffect,
+    /// The statement that plans it, if it calls functions of users.
+    pub(super) plan: Option<String>,
     /// True once it has run to its end, or to that of a portion.
     pub(super) has_run: AtomicBool,
 }
@@ -77,7 +79,7 @@ impl Prepared {
 }
 
 /// Effects of a statement on its session that the next request would see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SessionEffect {
     Nothing,
     /// Settings, which a rollback undoes.
@@ -87,7 +89,8 @@ pub(super) enum SessionEffect {
 }
 
 impl SessionEffect {
-    /// Judges by the text of the statement, so calls within other functions aren't seen.
+    /// Judges by the text of the statement. [`UserFunction`](super::session) has the effects of functions
+    /// that users have made.
     pub(super) fn of(sql: &str) -> Self {
         let Some(outline) = Outline::new(sql, &DIALECT) else { return Self::Nothing };
         if outline.calls_any(&SESSION_LOCKS) {
@@ -357,6 +360,7 @@ mod tests {
             composites: Box::new([]),
             version: 0,
             leaves: SessionEffect::Nothing,
+            plan: None,
             has_run: AtomicBool::new(false),
         })
     }

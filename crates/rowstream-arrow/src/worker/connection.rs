@@ -46,6 +46,9 @@ pub struct ProcessConnection<K> {
     opening: RefCell<Opening>,
     link: RefCell<Link>,
     in_transaction: Cell<bool>,
+    /// The next request must not get this connection, because it would see the effects of a
+    /// statement on the session.
+    leaves_state: Cell<bool>,
 }
 
 /// The socket and its read state.
@@ -215,7 +218,13 @@ impl<K: DriverKind> ProcessConnection<K> {
         let log_in = driver.credentials.log_in(|opening| async { driver.open(&link, opening) });
         let opening = RefCell::new(wait(log_in).map_err(ConnectError::into_cause)?);
         link.borrow_mut().deadline = None;
-        Ok(Self { driver: Arc::clone(driver), opening, link, in_transaction: Cell::new(false) })
+        Ok(Self {
+            driver: Arc::clone(driver),
+            opening,
+            link,
+            in_transaction: Cell::new(false),
+            leaves_state: Cell::new(false),
+        })
     }
 
     /// Sends a request, and returns the first frame of its answer. If the database refuses the
@@ -313,6 +322,7 @@ impl<K: DriverKind> DriverConnection for ProcessConnection<K> {
     }
 
     fn compile(&self, described: &Description, args: &[Argument]) -> Result<Vec<Argument>, Failure> {
+        self.leaves_state.set(self.leaves_state.get() || described.leaves_state);
         let mut arguments = args.to_vec();
         if K::DIALECT.placeholders == Placeholders::ByOccurrence && args.contains(&Argument::Null) {
             fill_limits(&mut arguments, &limit_placeholders(&described.sql, K::DIALECT));
@@ -342,6 +352,9 @@ impl<K: DriverKind> DriverConnection for ProcessConnection<K> {
     fn clean_up(&self) -> bool {
         let is_busy = self.link.borrow().is_busy;
         if is_busy && !(self.cancel() && K::SURVIVES) {
+            return false;
+        }
+        if self.leaves_state.get() {
             return false;
         }
         !self.in_transaction.replace(false) || self.roll_back()

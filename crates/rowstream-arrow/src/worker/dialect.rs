@@ -1,7 +1,6 @@
 //! The SQL that drivers' databases have in common, as data. ADBC: the SQL of DuckDB that PostgreSQL
 //! shares. ODBC: the standard's SQL, with MySQL's quotes.
 
-use rowstream_core::sql::Operator;
 #[cfg(feature = "odbc")]
 use rowstream_core::sql::dialect::Quotes;
 use rowstream_core::sql::dialect::{
@@ -9,6 +8,7 @@ use rowstream_core::sql::dialect::{
     LineComment, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes, PasswordOrigin,
     Placeholders, Refusal, Strings, Syntax, Urls, ValueForm,
 };
+use rowstream_core::sql::{Operator, Outline};
 
 /// The environment variable with the path of DuckDB's library.
 pub(super) const DUCKDB_LIBRARY: &str = "ROWSTREAM_DUCKDB";
@@ -129,6 +129,31 @@ const FILTERS: Filters = Filters {
     own_order: OwnOrder::STANDARD,
 };
 
+/// Functions after which a session has other settings, variables or locks than before: those of
+/// PostgreSQL, of MySQL and MariaDB, and of DuckDB.
+const SESSION_FUNCTIONS: [&str; 8] = [
+    "set_config",
+    "setseed",
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "get_lock",
+    "last_insert_id",
+];
+
+/// The first words of statements that change their session, such as `set variable` of DuckDB.
+const SESSION_STATEMENTS: [&str; 5] = ["set", "reset", "use", "create", "prepare"];
+
+/// Judges by the text of a statement if the next request on its connection could see its effects.
+pub(super) fn leaves_state(sql: &str, dialect: &'static Dialect) -> bool {
+    Outline::new(sql, dialect).is_some_and(|outline| {
+        outline.has_session_variable()
+            || outline.calls_any(&SESSION_FUNCTIONS)
+            || SESSION_STATEMENTS.iter().any(|word| outline.begins_with(word))
+    })
+}
+
 const NOT_FOLLOWED: Refusal = Refusal {
     message: "the database of a driver has no live tail",
     hint: "it doesn't report when rows become visible: leave out `follow`",
@@ -170,3 +195,30 @@ const REFERENCES: &str = "with pair as (
     join information_schema.tables c on c.table_schema = 'main' and lower(c.table_name) = lower(pair.table_name)
     join information_schema.tables p on p.table_schema = 'main' and lower(p.table_name) = lower(pair.referenced_table)
     order by c.table_name, constraint_index, place";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_statement_shows_what_it_leaves() {
+        for sql in [
+            "select set_config('a', ?, false)",
+            "select pg_catalog.pg_try_advisory_lock(1)",
+            "select @n := coalesce(@n, 0) + 1",
+            "select Get_Lock('a', 0)",
+            "SET variable x = 1",
+            "create temp table t as select 1",
+        ] {
+            assert!(leaves_state(sql, &COMMON), "{sql}");
+        }
+        for sql in [
+            "select a @> b, b <@ a, c @@ d, @ e, '@n', 'set_config(' from t -- @n",
+            "select @@sql_mode, pg_advisory_xact_lock(1), set_config from t",
+            "with created as (select 1) select * from created",
+            "{call set_it(?)}",
+        ] {
+            assert!(!leaves_state(sql, &COMMON), "{sql}");
+        }
+    }
+}

@@ -129,6 +129,10 @@ impl<K: DriverKind> Driver for ForeignDriver<K> {
         Err(Error::endpoint("the database of a driver has no live tail"))
     }
 
+    fn leaves_state(sql: &str) -> bool {
+        dialect::leaves_state(sql, K::DIALECT)
+    }
+
     fn argument(param: &ParamValue) -> Argument {
         argument(param)
     }

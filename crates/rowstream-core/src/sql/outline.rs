@@ -163,11 +163,14 @@ impl<'a> Outline<'a> {
 
     /// Looks for MySQL's session variables, `@name`. (`@@name` is a variable of the server.)
     pub fn has_session_variable(&self) -> bool {
-        let is_sign = |index: usize| self.parts.get(index).is_some_and(|part| part.text == "@");
-        let is_variable = |index: usize| {
-            is_sign(index) && !is_sign(index + 1) && !index.checked_sub(1).is_some_and(is_sign)
-        };
-        (0..self.parts.len()).any(is_variable)
+        let is_sign = |part: &Part<'_>| part.text == "@";
+        let begins_name = |c: char| c.is_alphanumeric() || "_$.`'\"".contains(c);
+        let is_name =
+            |sign: &Part<'_>, part: &Part<'_>| sign.end() == part.start && part.text.starts_with(begins_name);
+        self.parts.windows(2).enumerate().any(|(index, pair)| {
+            let is_server = index.checked_sub(1).is_some_and(|before| is_sign(&self.parts[before]));
+            is_sign(&pair[0]) && !is_server && is_name(&pair[0], &pair[1])
+        })
     }
 
     /// Returns true if the rows are ordered by the columns `key` first, so that rows with equal

@@ -147,6 +147,12 @@ pub trait Driver: Send + Sync + Sized + 'static {
         every: Duration,
     ) -> impl Future<Output = Result<Self::Changes, Error>>;
 
+    /// Judges by the text of a statement if the next session could see what it leaves in the
+    /// connection. If so, [`DriverConnection::clean_up`] runs after it.
+    fn leaves_state(_sql: &str) -> bool {
+        false
+    }
+
     /// Converts a parameter to the value to bind.
     fn argument(param: &ParamValue) -> Self::Argument;
 

@@ -27,6 +27,8 @@ pub struct Session<D: Driver> {
     pub(super) statements: Vec<Arc<StatementDescription<D::Plan>>>,
     /// The statement that was executed last.
     current: usize,
+    /// One of the executed statements has left something in the connection.
+    leaves_state: bool,
     /// The index of the statement that is read as batches, and the number of columns in them.
     batches: Option<(usize, usize)>,
     /// The current batch, and the position of its next row in `at`.
@@ -73,6 +75,7 @@ impl<D: Driver> DatabaseSession for Session<D> {
         let statement = Arc::clone(statement);
         self.phase = Phase::Streaming;
         self.current = index;
+        self.leaves_state |= statement.leaves_state;
         self.link().send(Command::Execute {
             statement,
             args: args.iter().map(|arg| D::argument(arg)).collect(),
@@ -132,6 +135,7 @@ impl<D: Driver> Session<D> {
             phase: Phase::Ready,
             statements: Vec::new(),
             current: 0,
+            leaves_state: false,
             batches: None,
             batch: None,
             at: 0,
@@ -264,7 +268,7 @@ impl<D: Driver> Drop for Session<D> {
     fn drop(&mut self) {
         let Some(leaving) = self.held.take() else { return };
         match (&self.phase, self.snapshot) {
-            (Phase::Ready, Snapshot::Statement) => leaving.give_back(),
+            (Phase::Ready, Snapshot::Statement) if !self.leaves_state => leaving.give_back(),
             _ => WorkerLink::leave(leaving),
         }
     }

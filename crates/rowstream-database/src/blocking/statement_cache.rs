@@ -24,6 +24,8 @@ pub struct StatementDescription<P> {
     pub columns: Arc<[Column]>,
     /// The plan that reads its rows.
     pub plan: P,
+    /// See [`Driver::leaves_state`](super::Driver::leaves_state).
+    pub leaves_state: bool,
     /// Records if it delays other lookups.
     pub(super) slow: DelayMark,
 }

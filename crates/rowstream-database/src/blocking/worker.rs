@@ -108,8 +108,14 @@ impl<D: Driver> Worker<'_, D> {
     fn describe(&self, statement: &Statement) -> Result<Arc<StatementDescription<D::Plan>>, Error> {
         let (columns, plan) = self.connection.describe(statement)?;
         let (sql, placeholders) = (Arc::clone(&statement.sql), statement.types.len());
-        let described =
-            Arc::new(StatementDescription { sql, placeholders, columns, plan, slow: DelayMark::default() });
+        let described = Arc::new(StatementDescription {
+            leaves_state: D::leaves_state(&sql),
+            sql,
+            placeholders,
+            columns,
+            plan,
+            slow: DelayMark::default(),
+        });
         if !statement.ad_hoc {
             self.shared.statements.learn(&described);
         }

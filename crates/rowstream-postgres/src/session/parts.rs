@@ -362,7 +362,7 @@ fn is_by_place(functions: &[String]) -> String {
 }
 
 /// The text as it must be between the quotes of an SQL string.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     text.replace('\'', "''")
 }
 

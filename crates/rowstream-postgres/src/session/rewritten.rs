@@ -58,6 +58,7 @@ impl Session {
         let mut locked = BTreeSet::new();
         for _ in 0..TRIES {
             self.lock_tables(&locked).await?;
+            self.lock_tables_of_functions().await?;
             let mut compared = self.compare().await?;
             compared.parents = compared.parents.difference(&locked).cloned().collect();
             if !compared.is_rewritten && !compared.parents.is_empty() {
@@ -109,6 +110,25 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Has PostgreSQL plan the prepared statements that call functions of users, which locks the
+    /// tables of functions that become a part of the statement. A plan for any values leaves no part
+    /// out. If a statement can't be planned by itself, its functions lock their tables later.
+    async fn lock_tables_of_functions(&mut self) -> Result<(), Error> {
+        let plans: Vec<_> = self.prepared.iter().filter_map(|prepared| prepared.plan.clone()).collect();
+        if plans.is_empty() {
+            return Ok(());
+        }
+        let planned = format!(
+            "savepoint planned; set local plan_cache_mode = force_generic_plan; {}; \
+             set local plan_cache_mode to default",
+            plans.join("; ")
+        );
+        match self.simple(&planned).await {
+            Err(_) if self.connection().status == b'E' => self.simple("rollback to savepoint planned").await,
+            ended => ended,
+        }
     }
 
     /// Compares the locked tables with the snapshot.
