@@ -225,6 +225,11 @@ async fn a_declared_type_is_for_its_parameter_alone() {
         ),
         ("sum", ("c_int4 = :a + :b and c_real = :x", "number"), integer(&["a", "b"]), "x=0.1&a=3&b=4"),
         ("power", ("(:x is null or c_real = :x) and :x + :a > 1", "number"), integer(&["a"]), "x=0.1&a=1"),
+        // PostgreSQL finds a text in a subselect and in an array, and no type in a polymorphic call.
+        ("subselect", ("c_int2 = (select :x)", "integer"), String::new(), "x=7"),
+        ("array", ("c_date = any(array[:x])", "date"), String::new(), "x=2024-01-01"),
+        ("cardinality", ("cardinality(:x) = 0 or c_int4 = any(:x)", "integer[]"), String::new(), "x=7"),
+        ("citexts", ("cardinality(:x) = 0 or c_citext = any(:x)", "text[]"), String::new(), "x=ADA@x.ch"),
         // Its types compare exactly.
         (
             "integers",

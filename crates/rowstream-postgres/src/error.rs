@@ -79,6 +79,12 @@ impl DatabaseError {
         matches!(&*self.sqlstate, "42P18" | "42P08" | "42725")
     }
 
+    /// True if an operator or function doesn't take the type that PostgreSQL has found for an operand
+    /// (42883 and 42804), which could be a parameter's.
+    pub(super) fn is_mistyped(&self) -> bool {
+        matches!(&*self.sqlstate, "42883" | "42804")
+    }
+
     /// The number of the parameter that the message names, `$1`. Messages in all languages have it.
     pub(super) fn parameter(&self) -> Option<usize> {
         let (_, number) = self.message.split_once('$')?;

@@ -175,6 +175,11 @@ impl Numbering {
         behind.into_iter().chain(before.into_iter().rev()).filter(is_untyped).collect()
     }
 
+    /// The declared type of the parameter at a place.
+    pub(super) fn declared(&self, place: usize, declared: &[BindType]) -> BindType {
+        declared[self.places[place].parameter]
+    }
+
     /// This numbering, with the declared types at some places.
     pub(super) fn declared_at(&self, places: &[usize], declared: &[BindType]) -> Self {
         let mut numbering = self.clone();

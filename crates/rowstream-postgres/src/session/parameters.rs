@@ -15,6 +15,7 @@ use std::sync::Arc;
 use fallible_iterator::FallibleIterator as _;
 use postgres_protocol::message::backend::ParameterDescriptionBody;
 use rowstream_core::Error;
+use rowstream_core::params::{BindType, ParamType};
 use rowstream_database::Statement;
 
 use super::super::dialect::DIALECT;
@@ -118,6 +119,7 @@ impl Session {
             let next = match &*refused.sqlstate {
                 AMBIGUOUS => self.disambiguate(statement, &numbering, at).await?,
                 "42P18" | "42P08" => numbering.follow(&refused, at, &statement.types),
+                _ if refused.is_mistyped() => self.declare_one(statement, &numbering, at).await?,
                 _ => None,
             };
             numbering = match next {
@@ -156,6 +158,26 @@ impl Session {
         Ok(Some(next))
     }
 
+    /// A numbering with one further declared type, if PostgreSQL gets further than `at` with it. It
+    /// takes a parameter for text in `(select $1)` and `array[$1]`, and doesn't know the type of a list
+    /// in `cardinality($1)`. Types of numbers aren't tried, because `real_column = (select 0.1)` doesn't
+    /// find 0.1.
+    async fn declare_one(
+        &mut self,
+        statement: &Statement,
+        numbering: &Numbering,
+        at: Option<usize>,
+    ) -> Result<Option<Numbering>, Error> {
+        for place in numbering.untyped_places(at, &statement.types) {
+            let typed = numbering.declared_at(&[place], &statement.types);
+            let is_number = numbering.declared(place, &statement.types) == BindType::One(ParamType::Number);
+            if !is_number && self.gets_further(statement, &typed, at).await? {
+                return Ok(Some(typed));
+            }
+        }
+        Ok(None)
+    }
+
     /// True if PostgreSQL accepts the statement by a numbering, or refuses it for a parameter at
     /// another place.
     async fn gets_further(
@@ -167,7 +189,10 @@ impl Session {
         let sent = numbering.sent(&statement.sql);
         Ok(match self.describe(&sent).await? {
             Ok(_) => true,
-            Err(refused) => refused.is_undetermined() && numbering.place_of(&refused, &sent) != at,
+            Err(refused) => {
+                (refused.is_undetermined() || refused.is_mistyped())
+                    && numbering.place_of(&refused, &sent) != at
+            }
         })
     }
 
