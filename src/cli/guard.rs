@@ -48,7 +48,7 @@ fn of_file(file: &Path) -> Result<Token, Failure> {
     let place = shown(&file.to_string_lossy());
     let text = fs::read_to_string(file)
         .map_err(|error| Failure::Message(format!("the token in {place} cannot be read: {error}")))?;
-    of_text(text.trim(), &place)
+    of_text(text.trim_start_matches('\u{feff}').trim(), &place)
 }
 
 /// Hashes a token. Errors don't show it, because it's a secret.

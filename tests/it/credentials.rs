@@ -61,7 +61,8 @@ async fn a_login_that_fails_reads_the_file_of_its_password_again() {
         Server::start(&[("rowstream.toml", &config), ("pw", "one\n"), ("endpoints/a.sql", PID)]).await;
     assert_answers(&server, "/a", 200, "at the start").await;
     for password in ["two", "three"] {
-        write(server.folder(), "pw", password);
+        // As an editor on Windows writes it.
+        write(server.folder(), "pw", &format!("\u{feff}{password}\r\n"));
         rotate(&db, &user, password).await;
         for _ in 0..3 {
             assert_answers(&server, "/a", 200, password).await;
@@ -115,7 +116,7 @@ async fn a_login_that_fails_reads_the_password_file_again() {
     write(server.folder(), "passwords", "*:*:*:*:one");
     assert_answers(&server, "/a", 200, "a password file").await;
     rotate(&db, &user, "two").await;
-    write(server.folder(), "passwords", "*:*:*:*:two");
+    write(server.folder(), "passwords", "\u{feff}*:*:*:*:two");
     assert_answers(&server, "/a", 200, "another password").await;
     drop(server);
     drop_user(&db, &user).await;

@@ -588,7 +588,7 @@ async fn tables_need_the_token_that_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("shop.db");
     sqlite(&file, "create table t (id integer primary key); insert into t values (1)");
-    std::fs::write(folder.path().join("token"), "right-one\n").unwrap();
+    std::fs::write(folder.path().join("token"), "\u{feff}right-one\r\n").unwrap();
     let serve = |arguments: &str| {
         let script = format!("exec \"$0\" serve {} --listen 127.0.0.1:0 {arguments}", file.display());
         Launch::folder(folder.path()).shell(&script)

@@ -242,7 +242,7 @@ fn field(text: &str) -> (String, Option<&str>) {
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
-    Ok(text)
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 #[cfg(test)]

@@ -421,7 +421,7 @@ fn of_file(file: &Path) -> Result<HeaderValue, String> {
 
 /// The header with a token, which was read from `place`.
 fn bearer(place: &str, token: &str) -> Result<HeaderValue, String> {
-    let token = token.trim();
+    let token = token.trim_start_matches('\u{feff}').trim();
     let is_word = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     let header = HeaderValue::try_from(format!("Bearer {token}")).ok().filter(|_| is_word);
     let mut header = header

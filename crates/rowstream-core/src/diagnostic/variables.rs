@@ -144,7 +144,7 @@ fn of_environment(name: &str, environment: &Environment<'_>) -> VariableResult {
     }))
 }
 
-/// The text of a file, without its line end.
+/// The text of a file, without its byte order mark and its line end.
 fn of_file(path: &Path) -> VariableResult {
     let wrong = |why: String| ExpansionError {
         message: format!("the file {} {why}", shown(&path.display().to_string())),
@@ -159,7 +159,9 @@ fn of_file(path: &Path) -> VariableResult {
     if text.len() as u64 > LONGEST_SECRET {
         return Err(wrong(format!("has more than {LONGEST_SECRET} bytes")));
     }
-    let line = text.strip_suffix('\n').unwrap_or(&text);
+    // Editors on Windows write a byte order mark.
+    let line = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let line = line.strip_suffix('\n').unwrap_or(line);
     Ok(Ok(line.strip_suffix('\r').unwrap_or(line).to_owned()))
 }
 
