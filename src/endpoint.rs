@@ -50,6 +50,7 @@ pub use self::links::{LinkSegment, LinkTemplate};
 pub use self::optional::OptionalSql;
 pub use self::pages::{CURSOR, MissingRows, NextPage, Pages};
 pub use self::parallel::{ParallelRead, PartStatement, Shards};
+pub(crate) use self::params::or_colon;
 pub(crate) use self::path::MOST_PARAMS;
 pub(crate) use self::per_row::{FittedCalls, LONGEST, of_refcursor};
 pub use self::per_row::{PerRowCalls, ReplyForm, RowCall};

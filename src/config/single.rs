@@ -15,7 +15,7 @@ use rowstream_core::sql::dialect::{Decimals, Dialect, ParameterTypes};
 use super::source::{self, Scheme, UrlError};
 use super::{Config, dotenv, files, generated};
 use crate::database::{DatabaseFile, DatabaseKind, is_csv, is_table_file};
-use crate::endpoint::read as endpoint;
+use crate::endpoint::{or_colon, read as endpoint};
 use crate::source::SourceConfig;
 
 const SOURCE: &str = "main";
@@ -194,6 +194,7 @@ impl ParamFinder<'_> {
             let message = format!("the parameter `{name}` has no value");
             let kind = declared.first().map_or("text", |(kind, _)| kind.name());
             let hint = format!("add {}", self.purpose.example(name, kind, None));
+            let hint = or_colon(hint, &self.file.text[..offset], name);
             self.file.error(offset, message, Some(hint));
         }
         param.default = self.value(&param, &values);

@@ -45,6 +45,16 @@ pub(super) fn how_to_declare(name: &str) -> String {
     format!("declare it below `[params]`: `{name} = \"integer\"`, or another type")
 }
 
+/// Adds to the hint about a parameter how to write a colon of SQL, if it may be one: as in
+/// `map {1:id}`, it's behind a word or a text. `before` is the statement before the colon.
+pub(crate) fn or_colon(hint: String, before: &str, name: &str) -> String {
+    let is_behind_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    match is_behind_word || before.trim_end().ends_with(['\'', '"']) {
+        true => format!("{hint}; if the colon belongs to SQL, write a space after it: `: {name}`"),
+        false => hint,
+    }
+}
+
 /// Declares the claims that statements use without a declaration. Each is a text.
 pub(super) fn declare_claims<'a>(
     names: impl Iterator<Item = (&'a str, usize)>,

@@ -388,6 +388,11 @@ async fn parameters_of_query_have_types() {
             "-p: the statement has no parameter `minuts`\n    hint: did you mean `minutes`?",
         ),
         ("select :a as a", &["_format=json", "a=1"], "-p: the statement has no parameter `_format`"),
+        (
+            "select map {1:id} as a",
+            &[],
+            "hint: add `-p id=VALUE`; if the colon belongs to SQL, write a space after it: `: id`",
+        ),
         ("select :a as a", &[], "SQL:1:8: the parameter `a` has no value\n    hint: add `-p a=VALUE`"),
         ("select :a as a", &["a:integer=x"], "-p: parameter `a`: `x` is not an integer"),
         ("select :a as a", &["a=1", "a=2"], "-p: parameter `a`: it is given more than once"),

@@ -192,11 +192,7 @@ impl StatementReader<'_> {
                 Some(near) => format!("did you mean `:{near}`?"),
                 None => params::how_to_declare(name),
             };
-            let is_behind_word = self.text.text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            let hint = match is_behind_word {
-                true => format!("{hint}; if the colon belongs to SQL, write a space after it: `: {name}`"),
-                false => hint,
-            };
+            let hint = params::or_colon(hint, &self.text.text[..at], name);
             self.file.error(
                 self.text.offset(at),
                 format!("the parameter `:{name}` is not declared"),
