@@ -115,8 +115,13 @@ export class EndpointView extends LitElement {
     return this.endpoint.controls.has("_follow") && this.query.get("_follow") === "1";
   }
 
+  get #isFramed(): boolean {
+    return FRAMED.includes(this.#format) && this.endpoint.controls.has("_end");
+  }
+
   get #reads(): Asked["reads"] {
     if (this.#format === "arrow") return "bytes";
+    if ((this.#format === "sse" || this.#format === "json-seq") && this.#isFramed) return this.#format;
     if (this.#format !== "ndjson") return "text";
     // The client reads a live tail as events.
     return this.#follows && this.endpoint.formats.includes("sse") ? "tail" : "rows";
@@ -127,7 +132,7 @@ export class EndpointView extends LitElement {
     let path = this.endpoint.path;
     const query = new URLSearchParams();
     const headers: Record<string, string> = {};
-    for (const param of this.endpoint.params) {
+    for (const param of [...this.endpoint.params, ...this.endpoint.options]) {
       const value = this.query.get(param.name) ?? "";
       if (param.in === "path") path = path.replace(`{${param.name}}`, encodeURIComponent(value));
       else if (value === "") continue;
@@ -139,7 +144,7 @@ export class EndpointView extends LitElement {
     }
     const format = this.#format;
     if (format) query.set("_format", format);
-    if (FRAMED.includes(format) && this.endpoint.controls.has("_end")) query.set("_end", "1");
+    if (this.#isFramed) query.set("_end", "1");
     if (this.#follows) query.set("_follow", "1");
     const url = new URL(path.replace(/^\//, "./"), ROOT);
     url.search = query.toString();
@@ -232,6 +237,7 @@ export class EndpointView extends LitElement {
       ${params.length
         ? html`<div class="fields">${repeat(params, (param) => param.name, (param) => this.#field(param))}</div>`
         : html`<p class="quiet">This endpoint has no parameters.</p>`}
+      ${this.#options()}
       <div class="actions">
         ${formats.length > 1
           ? html`<label class="inline"
@@ -265,6 +271,16 @@ export class EndpointView extends LitElement {
         <button type="button" @click=${this.#download} title="Save all of it to a file">Download</button>
       </div>
     </form>`;
+  }
+
+  /** Parameters of the response, folded unless the page's address has one. */
+  #options() {
+    const { options } = this.endpoint;
+    if (options.length === 0) return nothing;
+    return html`<details class="options" ?open=${options.some(({ name }) => this.query.has(name))}>
+      <summary>Options of the response</summary>
+      <div class="fields">${repeat(options, (option) => option.name, (option) => this.#field(option))}</div>
+    </details>`;
   }
 
   #field(param: Param) {

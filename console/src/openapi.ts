@@ -29,6 +29,8 @@ export interface Endpoint {
   name: string;
   summary: string;
   params: Param[];
+  /** The control parameters that the form has. */
+  options: Param[];
   /** Of the control parameters, those that it knows. */
   controls: Set<string>;
   /** Names of formats; empty where an upstream's answer is passed as it comes. */
@@ -54,6 +56,9 @@ export interface Document {
 export function takesTokens(document: Document): boolean {
   return Object.keys(document.components?.securitySchemes ?? {}).length > 0;
 }
+
+/** Control parameters that the console sets itself. */
+const OWN = ["_format", "_end", "_follow", "_explain", "_download", "_sign", "_signature"];
 
 const { compare } = new Intl.Collator("en", { numeric: true });
 /** Tabs sort before all else, so `/x/{id}` follows `/x`. */
@@ -89,7 +94,8 @@ function readEndpoint(document: Document, path: string, operation: Operation): E
     path,
     name: readable(path),
     summary: operation.summary ?? "",
-    params: params.filter((param) => !param.name.startsWith("_")),
+    params: params.filter((param) => !isControl(param)),
+    options: params.filter((param) => isControl(param) && !OWN.includes(param.name)),
     controls: new Set(params.map((param) => param.name).filter((name) => name.startsWith("_"))),
     formats: (format?.schema.enum ?? []).map(String),
     columns: Object.entries(properties ?? {}).map(([name, schema]) => ({
@@ -98,6 +104,11 @@ function readEndpoint(document: Document, path: string, operation: Operation): E
     })),
     needsToken: (operation.security ?? []).some((scheme) => Object.keys(scheme).length > 0),
   };
+}
+
+/** Control parameters begin with `_`. So does the name of all conditions, which isn't in the URL. */
+function isControl({ name, schema }: Param): boolean {
+  return name.startsWith("_") && schema.type !== "object";
 }
 
 function resolve<T>(document: Document, value: T | { $ref: string }): T {

@@ -1,7 +1,10 @@
 // One run of an endpoint: its rows, which the JavaScript client reads, or its text as it comes, and what
 // proves that it is whole.
 
+import { Cut } from "../../clients/js/src/errors.js";
 import { IncompleteStream, RowstreamError, follow, rows } from "../../clients/js/src/index.js";
+import { type RequestOptions, Requests } from "../../clients/js/src/request.js";
+import { Proof } from "./proof.js";
 import { Rows } from "./rows.js";
 import { ADMIN, type Problem, problemOf, request } from "./server.js";
 
@@ -27,15 +30,20 @@ export interface Report {
 export const FRAMED = ["ndjson", "sse", "json-seq"];
 /** In UTF-16 units: what is shown of an answer that is no rows. */
 const PREVIEW = 100_000;
-const TAIL = 4_000;
 /** How long rows are read before the page gets a turn, in milliseconds. */
 const TURN = 30;
+
+/** Formats that are shown as text, whose records prove the end. */
+export type FramedText = "sse" | "json-seq";
 
 export interface Asked {
   url: URL;
   headers: Record<string, string>;
-  /** As rows, as rows without an end, as text, or as bytes that aren't shown. */
-  reads: "rows" | "tail" | "text" | "bytes";
+  /**
+   * As rows, as rows without an end, as text with records of this format, as text that has none, or as bytes that
+   * aren't shown.
+   */
+  reads: "rows" | "tail" | FramedText | "text" | "bytes";
 }
 
 export class Run {
@@ -52,7 +60,6 @@ export class Run {
   readonly rows = new Rows();
   /** The beginning of what is no rows. */
   text = "";
-  #tail = "";
   readonly started = performance.now();
   firstRow?: number;
   /** How many rows the database's planner expects. */
@@ -122,7 +129,7 @@ export class Run {
     };
     const timer = setInterval(() => void ask(), 1000);
     try {
-      await (this.isRows ? this.#readRows(url) : this.#readText(url));
+      await this.#readAs(url);
     } catch (error) {
       this.#fail(error);
     } finally {
@@ -136,6 +143,20 @@ export class Run {
     if (this.state === "unproved") this.#prove();
     if (this.state === "truncated") this.#explain();
     this.changed();
+  }
+
+  #readAs(url: URL): Promise<void> {
+    switch (this.asked.reads) {
+      case "rows":
+        return this.#readRows(url, rows);
+      case "tail":
+        return this.#readRows(url, follow);
+      case "sse":
+      case "json-seq":
+        return this.#readFramed(url, this.asked.reads);
+      default:
+        return this.#readText(url);
+    }
   }
 
   #fail(error: unknown): void {
@@ -153,18 +174,15 @@ export class Run {
   }
 
   /** Reads rows with the client, which checks and resumes them. They're shown before a mark follows. */
-  async #readRows(url: URL): Promise<void> {
+  async #readRows(url: URL, read: typeof rows): Promise<void> {
     const before = this.rows.total;
-    const { headers } = this.asked;
     const rewind = (rows: number, reason: Error) => {
       this.rows.cutTo(before + rows);
       this.again = reason.message;
       this.resumed += 1;
       this.changed();
     };
-    const read = this.asked.reads === "tail" ? follow : rows;
-    const params = { _numbers: null };
-    const stream = read(url, { as: "text", params, headers, signal: this.#abort.signal, fetch: this.#fetch, rewind });
+    const stream = read(url, { ...this.#options(url), as: "text", rewind });
     let seen = 0;
     try {
       for await (const batch of stream.batches()) {
@@ -179,6 +197,34 @@ export class Run {
       this.bytes += stream.bytes - seen;
       if (stream.cursor !== undefined) this.mark = { next: stream.cursor, rows: before + stream.marked };
     }
+  }
+
+  /** Reads text whose records prove its end, as the client reads rows. It isn't resumed, because all of it is shown. */
+  async #readFramed(url: URL, format: FramedText): Promise<void> {
+    const requests = new Requests(url, this.#options(url), {});
+    const connection = requests.connect();
+    const decoder = new TextDecoder();
+    let proof: Proof | undefined;
+    try {
+      proof = new Proof(format, await requests.open(connection));
+      while (!proof.isComplete) {
+        const bytes = await connection.read();
+        if (!bytes) throw new Cut("the end is missing");
+        this.#take(decoder.decode(bytes, { stream: true }));
+        await this.#received(bytes.byteLength);
+        proof.push(bytes);
+      }
+      this.state = "complete";
+    } finally {
+      if (proof?.isComplete) connection.finish();
+      else connection.close();
+    }
+  }
+
+  /** The client would ask for numbers as strings. */
+  #options(url: URL): RequestOptions {
+    const params = { _numbers: url.searchParams.get("_numbers") };
+    return { params, headers: this.asked.headers, signal: this.#abort.signal, fetch: this.#fetch };
   }
 
   /** Sends a request of the client, and notes how the server responds. */
@@ -218,7 +264,6 @@ export class Run {
 
   #take(text: string): void {
     if (this.text.length < PREVIEW) this.text += text.slice(0, PREVIEW - this.text.length);
-    this.#tail = (this.#tail + text).slice(-TAIL);
   }
 
   /** Counts bytes, waits if the page reads slowly, and gives the page a turn. */
@@ -234,15 +279,8 @@ export class Run {
 
   /** It ends as a success would. */
   #finish({ headers, status }: Response): void {
-    const tag = headers.get("Rowstream-Tag");
-    if (tag) {
-      const isWhole = this.#tail.includes(`{"$rowstream":"${tag}","end":`);
-      this.state = isWhole ? "complete" : "truncated";
-      if (!isWhole) this.why = "it ended without the record of its end";
-    } else {
-      // Of an answer with a length the browser has checked it.
-      this.state = headers.has("Content-Length") || status === 204 ? "complete" : "unproved";
-    }
+    // Of an answer with a length the browser has checked it.
+    this.state = headers.has("Content-Length") || status === 204 ? "complete" : "unproved";
   }
 
   /**
@@ -295,8 +333,9 @@ export class Run {
 
 /** Why reading failed, without the client's advice for programs. */
 function reasonOf(error: unknown): string {
-  if (!(error instanceof IncompleteStream)) return String(error);
-  return error.cause instanceof Error ? `${error.reason} (${error.cause.message})` : error.reason;
+  if (!(error instanceof IncompleteStream) && !(error instanceof Cut)) return String(error);
+  const reason = error instanceof Cut ? error.message : error.reason;
+  return error.cause instanceof Error ? `${reason} (${error.cause.message})` : reason;
 }
 
 /** `pool;dur=0.1, database;dur=12` */

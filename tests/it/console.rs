@@ -275,6 +275,32 @@ async fn a_million_rows_are_scrolled_in_bounded_memory() {
     console.has_no_errors().await;
 }
 
+/// Conditions got a name with an underscore in OpenAPI, and the form lost their field. Options of the response
+/// had no fields.
+#[tokio::test]
+async fn conditions_and_options_have_fields() {
+    let sql = "/*\nkey = [\"id\"]\nfilter = true\n*/\nselect 1 as id union all select 2 order by id";
+    let files =
+        [("rowstream.toml", CONFIG), ("nothing.sql", "create table t (a)"), ("endpoints/list.sql", sql)];
+    let (server, console) = tokio::join!(Launch::files(&files).start(), Console::start());
+    console.open(server.address(), "/list?_filters=id%3Dgt.1").await;
+    let open = "return document.querySelector('details.options').open;";
+    assert_eq!(console.0.run(open).await, false);
+    for (name, value) in [("_digest", "sha-256"), ("_wait", "end")] {
+        console.0.run(&format!("const field = document.querySelector('#param-{name}'); field.value = '{value}'; field.dispatchEvent(new Event('change'));")).await;
+    }
+    assert!(console.text("return location.hash;").await.ends_with("&_digest=sha-256&_wait=end"));
+    console.click("button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    assert!(result.contains("1 row\n"), "{result}");
+    let curl = console.text("return document.querySelector('.code pre').textContent;").await;
+    assert!(curl.contains("?id=gt.1&_digest=sha-256&_wait=end&"), "{curl}");
+    console.open(server.address(), "/list?_wait=end").await;
+    assert_eq!(console.0.run(open).await, true);
+    console.has_no_errors().await;
+}
+
 /// A cut was the end, and only a button continued.
 #[tokio::test]
 async fn a_cut_is_resumed_without_a_button() {
@@ -624,7 +650,7 @@ async fn dates_and_times_have_pickers() {
         [("rowstream.toml", CONFIG), ("nothing.sql", "create table t (a)"), ("endpoints/at.sql", sql)];
     let (server, console) = tokio::join!(Launch::files(&files).start(), Console::start());
     console.open(server.address(), "/at").await;
-    let types = "return [...document.querySelectorAll('.field input')].map((input) => input.type);";
+    let types = "return [...document.querySelectorAll('form > .fields input')].map((input) => input.type);";
     assert_eq!(console.0.run(types).await, json!(["date", "datetime-local", "datetime-local"]));
     assert!(
         console
@@ -656,8 +682,7 @@ async fn dates_and_times_have_pickers() {
         .await;
     console.wait("return document.querySelector('#param-at') !== null;").await;
     assert_eq!(console.0.run(types).await, json!(["date", "text", "datetime-local"]));
-    let values =
-        "return [...document.querySelectorAll('.field input')].map((input) => input.value.slice(0, 16));";
+    let values = "return [...document.querySelectorAll('form > .fields input')].map((input) => input.value.slice(0, 16));";
     let expected = json!(["2024-01-12", "2024-01-12T13:46", "2024-01-12T13:46"]);
     assert_eq!(console.0.run(values).await, expected);
     // Microseconds and offsets are entered as text, in a field that doesn't change its type
@@ -863,7 +888,7 @@ async fn types_and_headers_are_named_as_in_the_book() {
     ];
     let (server, console) = tokio::join!(Server::start(&files), Console::start());
     console.open(server.address(), "/types").await;
-    let fields = "return [...document.querySelectorAll('.field label')].map((label) => label.innerText.replaceAll(/\\s+/g, ' '));";
+    let fields = "return [...document.querySelectorAll('form > .fields label')].map((label) => label.innerText.replaceAll(/\\s+/g, ' '));";
     let expected = ["n* integer", "ids* integer[]", "at* timestamp", "j* json", "X-Tenant* text"];
     assert_eq!(console.0.run(fields).await, json!(expected));
     console.click("rs-compare ~ details summary").await;

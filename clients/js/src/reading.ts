@@ -42,6 +42,18 @@ export type Delivery =
 /** The most text that waits for a cursor, in UTF-16 units. */
 const MOST_HELD = 32 << 20;
 
+/** The tag of a response's records, if its headers say that it's framed, and in a version that we know. */
+export function tagOf(headers: Headers): string {
+  const tag = headers.get("rowstream-tag");
+  const version = headers.get("rowstream-wire");
+  if (!tag || !version) {
+    const missing = tag ? "Rowstream-Wire" : "Rowstream-Tag";
+    throw new Cut(`the header ${missing} is missing: the URL isn't an endpoint, or CORS or a proxy hides it`, false);
+  }
+  if (version !== "1") throw new Cut(`it has version ${version} of the wire: update this package`, false);
+  return tag;
+}
+
 export class Reading {
   columns: readonly Column[] | undefined;
   /** The last cursor. */

@@ -2,7 +2,7 @@
 
 import { Cut, IncompleteStream, RowstreamError } from "./errors.js";
 import { Lines } from "./lines.js";
-import { type Batch, type Delivery, Reading } from "./reading.js";
+import { type Batch, type Delivery, Reading, tagOf } from "./reading.js";
 import { type RequestOptions, Requests } from "./request.js";
 import { type Column, type Converters, EXACT } from "./values.js";
 
@@ -216,13 +216,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
 
   /** Checks the headers. */
   #begin(headers: Headers): Reading {
-    const tag = headers.get("rowstream-tag");
-    const version = headers.get("rowstream-wire");
-    if (!tag || !version) {
-      const missing = tag ? "Rowstream-Wire" : "Rowstream-Tag";
-      throw new Cut(`the header ${missing} is missing: the URL isn't an endpoint, or CORS or a proxy hides it`, false);
-    }
-    if (version !== "1") throw new Cut(`it has version ${version} of the wire: update this package`, false);
+    const tag = tagOf(headers);
     // A shard is continued in the snapshot that it began with.
     const snapshot = headers.get("rowstream-snapshot");
     if (snapshot && this.#requests.query.has("_shard")) this.#requests.query.set("_snapshot", snapshot);
