@@ -443,8 +443,7 @@ export class EndpointView extends LitElement {
   }
 
   #code() {
-    const { url, headers } = this.#request();
-    const all = snippets(url, headers, this.#format, token() !== "");
+    const all = snippets({ ...this.#request(), reads: this.#reads }, token() !== "");
     const { name, text } = all[this.language]!;
     return html`<section class="card code" aria-label="The same request elsewhere">
       <div class="tabs" role="group" aria-label="Language">

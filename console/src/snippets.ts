@@ -1,95 +1,95 @@
 // The same request in other languages. Each of them notices an answer that is not whole.
 
+import type { Asked } from "./run.js";
+
 export interface Snippet {
   name: string;
   text: string;
 }
 
-export function snippets(url: URL, headers: Record<string, string>, format: string, hasToken: boolean): Snippet[] {
-  const isFramed = format === "ndjson" && url.searchParams.has("_end");
-  const all = hasToken ? { Authorization: "Bearer $TOKEN", ...headers } : headers;
+/** The parameters that our clients set themselves. */
+const CLIENTS = ["_format", "_end", "_follow"];
+
+export function snippets(asked: Asked, hasToken: boolean): Snippet[] {
+  const read = reader(asked);
   return [
-    { name: "curl", text: curl(url, all, format) },
-    { name: "JavaScript", text: isFramed ? framedScript(url, all) : script(url, all) },
-    { name: "Python", text: isFramed ? framedPython(url, all) : python(url, all) },
+    { name: "curl", text: curl(asked, hasToken) },
+    { name: "JavaScript", text: read ? client(read, asked, hasToken) : script(asked, hasToken) },
+    { name: "Python", text: read ? pythonClient(read, asked, hasToken) : python(asked, hasToken) },
   ];
+}
+
+/** The function of our clients that reads the same rows, if the answer has records. */
+function reader({ url, reads }: Asked): "rows" | "follow" | undefined {
+  if (reads === "text" || reads === "bytes") return undefined;
+  const isTail = reads === "tail" || (reads === "sse" && url.searchParams.has("_follow"));
+  return isTail ? "follow" : "rows";
+}
+
+function clientUrl({ url }: Asked): string {
+  const own = new URL(url);
+  for (const name of CLIENTS) own.searchParams.delete(name);
+  return JSON.stringify(own.href);
 }
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-function curl(url: URL, headers: Record<string, string>, format: string): string {
-  const lines = Object.entries(headers).map(([name, value]) =>
-    value.includes("$TOKEN") ? `  -H "${name}: ${value}"` : `  -H ${quoted(`${name}: ${value}`)}`,
-  );
-  const output = format === "arrow" ? ["  -o rows.arrows"] : [];
+function curl({ url, headers, reads }: Asked, hasToken: boolean): string {
+  const token = hasToken ? ['  -H "Authorization: Bearer $TOKEN"'] : [];
+  const lines = Object.entries(headers).map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)}`);
+  const output = reads === "bytes" ? ["  -o rows.arrows"] : [];
   // -f: a status of failure is a failure; 18 is its exit status for what is cut.
-  return ["curl -fsS --compressed", ...lines, ...output, `  ${quoted(url.href)}`].join(" \\\n");
+  return ["curl -fsS --compressed", ...token, ...lines, ...output, `  ${quoted(url.href)}`].join(" \\\n");
 }
 
-function scriptHeaders(headers: Record<string, string>): string {
-  if (Object.keys(headers).length === 0) return "";
-  const members = Object.entries(headers).map(([name, value]) =>
-    value.includes("$TOKEN")
-      ? `${JSON.stringify(name)}: \`${value.replace("$TOKEN", "${token}")}\``
-      : `${JSON.stringify(name)}: ${JSON.stringify(value)}`,
-  );
-  return `, { headers: { ${members.join(", ")} } }`;
+/** Members of an object, as JavaScript and Python write them. */
+function members(headers: Record<string, string>): string[] {
+  return Object.entries(headers).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`);
 }
 
-function script(url: URL, headers: Record<string, string>): string {
-  return `const response = await fetch(${JSON.stringify(url.href)}${scriptHeaders(headers)});
+function client(read: string, asked: Asked, hasToken: boolean): string {
+  const headers = members(asked.headers);
+  const options = [
+    ...(hasToken ? ["token: process.env.TOKEN"] : []),
+    ...(headers.length ? [`headers: { ${headers.join(", ")} }`] : []),
+  ];
+  const list = options.length ? `, { ${options.join(", ")} }` : "";
+  return `import { ${read} } from "rowstream"; // npm install rowstream
+
+// It resumes cuts, and throws if a row is missing.
+for await (const row of ${read}(${clientUrl(asked)}${list})) {
+  console.log(row);
+}`;
+}
+
+function script({ url, headers }: Asked, hasToken: boolean): string {
+  const all = [...(hasToken ? ['"Authorization": `Bearer ${process.env.TOKEN}`'] : []), ...members(headers)];
+  const list = all.length ? `, { headers: { ${all.join(", ")} } }` : "";
+  return `const response = await fetch(${JSON.stringify(url.href)}${list});
 if (!response.ok) throw new Error((await response.json()).detail);
 // It throws if the answer is cut.
 const text = await response.text();`;
 }
 
-function framedScript(url: URL, headers: Record<string, string>): string {
-  return `const response = await fetch(${JSON.stringify(url.href)}${scriptHeaders(headers)});
-if (!response.ok) throw new Error((await response.json()).detail);
-const record = \`{"$rowstream":"\${response.headers.get("Rowstream-Tag")}",\`;
-let rest = "", end;
-for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
-  const lines = (rest + text).split("\\n");
-  rest = lines.pop();
-  for (const line of lines.filter(Boolean)) {
-    if (line.startsWith(record)) end = JSON.parse(line).end ?? end;
-    else console.log(JSON.parse(line)); // a row
-  }
-}
-if (!end) throw new Error("the answer is not whole");`;
+function pythonClient(read: string, asked: Asked, hasToken: boolean): string {
+  const headers = members(asked.headers);
+  const options = [
+    ...(hasToken ? ['token=os.environ["TOKEN"]'] : []),
+    ...(headers.length ? [`headers={${headers.join(", ")}}`] : []),
+  ];
+  return `${hasToken ? "import os\n\n" : ""}import rowstream  # pip install rowstream
+
+# It resumes cuts, and raises if a row is missing.
+for row in rowstream.${read}(${[clientUrl(asked), ...options].join(", ")}):
+    print(row)`;
 }
 
-function pythonHeaders(headers: Record<string, string>): string {
-  if (Object.keys(headers).length === 0) return "";
-  const members = Object.entries(headers).map(([name, value]) =>
-    value.includes("$TOKEN")
-      ? `${JSON.stringify(name)}: f"${value.replace("$TOKEN", "{token}")}"`
-      : `${JSON.stringify(name)}: ${JSON.stringify(value)}`,
-  );
-  return `, headers={${members.join(", ")}}`;
-}
+function python({ url, headers }: Asked, hasToken: boolean): string {
+  const all = [...(hasToken ? ['"Authorization": f"Bearer {os.environ[\'TOKEN\']}"'] : []), ...members(headers)];
+  const list = all.length ? `, headers={${all.join(", ")}}` : "";
+  return `${hasToken ? "import os\n\n" : ""}import requests
 
-function python(url: URL, headers: Record<string, string>): string {
-  return `import requests
-
-response = requests.get(${JSON.stringify(url.href)}${pythonHeaders(headers)})
+response = requests.get(${JSON.stringify(url.href)}${list})
 response.raise_for_status()
 body = response.content  # it raises if the answer is cut`;
-}
-
-function framedPython(url: URL, headers: Record<string, string>): string {
-  return `import json, requests
-
-end = None
-with requests.get(${JSON.stringify(url.href)}${pythonHeaders(headers)}, stream=True) as response:
-    response.raise_for_status()
-    record = '{"$rowstream":"%s",' % response.headers["Rowstream-Tag"]
-    for line in response.iter_lines():
-        text = line.decode()
-        if text.startswith(record):
-            end = json.loads(text).get("end", end)
-        elif text:
-            print(json.loads(text))  # a row
-if end is None:
-    raise EOFError("the answer is not whole")`;
 }

@@ -85,6 +85,23 @@ impl Package {
         tokio::task::spawn_blocking(move || run(&project, "node", &["main.mjs"], &[])).await.expect("it ends")
     }
 
+    /// Runs a program of the project that may fail. Returns its output, or its messages.
+    pub(crate) async fn try_node(
+        &self,
+        text: &str,
+        variables: &[(&'static str, &str)],
+    ) -> Result<String, String> {
+        let project = self.project();
+        std::fs::write(project.join("main.mjs"), text).expect("it can be written");
+        let mut node = Command::new("node");
+        node.arg("main.mjs").current_dir(project).envs(variables.iter().copied());
+        let output = tokio::task::spawn_blocking(move || node.output()).await.expect("it ends");
+        let output = output.expect("node is installed");
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
+        if output.status.success() { Ok(stdout) } else { Err(stderr) }
+    }
+
     /// The same in Bun.
     async fn bun(&self, text: &str) -> String {
         let project = self.project();

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::client_js::shop;
+use crate::client_js::{Package, shop};
 use crate::support::{
     BACKSPACE, Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy,
-    TestDb, decode, get, repository, wait_until,
+    TestDb, decode, get, repository, sha256, wait_until,
 };
 use http::Request;
 use serde_json::json;
@@ -298,6 +298,34 @@ async fn conditions_and_options_have_fields() {
     assert!(curl.contains("?id=gt.1&_digest=sha-256&_wait=end&"), "{curl}");
     console.open(server.address(), "/list?_wait=end").await;
     assert_eq!(console.0.run(open).await, true);
+    console.has_no_errors().await;
+}
+
+/// The JavaScript snippet read lines with code of its own, which neither resumed nor counted. It's a program
+/// for Node, with the client.
+#[tokio::test]
+async fn packages_run_the_snippet_which_resumes_and_finds_a_cut() {
+    let tokens =
+        format!("authorization = \"authenticated\"\n[token.reader]\nsha256 = \"{}\"\n", sha256("reader"));
+    let (server, console, package) = tokio::join!(server_with(&tokens), Console::start(), Package::build());
+    let proxy = TcpProxy::transparent(address(&server)).await;
+    console.0.open(&format!("http://{}/_rowstream/", proxy.address())).await;
+    console.0.run("sessionStorage.setItem('rowstream.token', 'reader');").await;
+    console.open(&proxy.address().to_string(), "/rows?count=50000").await;
+    click_button(&console, "JavaScript").await;
+    console.wait("return document.querySelector('.code pre').ariaLabel === 'JavaScript';").await;
+    let snippet = console.text("return document.querySelector('.code pre').textContent;").await;
+
+    let before = proxy.connections();
+    proxy.set_to_client(Faults { cut: Some((100_000, Cut::Close)), ..Faults::default() });
+    let printed = package.try_node(&snippet, &[("TOKEN", "reader")]).await.expect(&snippet);
+    let ids: Vec<_> = printed.split("id: '").skip(1).map(|row| row.split('\'').next().unwrap()).collect();
+    assert_eq!(ids, (1..=50_000).map(|id| id.to_string()).collect::<Vec<_>>());
+    assert!(proxy.connections() > before + 1, "it was cut");
+
+    proxy.set_to_client(Faults { cut: Some((2_000, Cut::Close)), ..Faults::default() });
+    let failure = package.try_node(&snippet, &[("TOKEN", "reader")]).await.expect_err("rows are missing");
+    assert!(failure.contains("IncompleteStream"), "{failure}");
     console.has_no_errors().await;
 }
 
