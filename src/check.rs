@@ -270,6 +270,7 @@ async fn check_endpoint<'a>(endpoint: &'a Endpoint, source: &Source) -> Result<C
     checked.refusals.extend(misplaced(endpoint, &checked.results));
     checked.oversights.extend(unread(endpoint, &checked.results));
     checked.warnings = apart::repeatable(endpoint, &checked.results, source).await?;
+    checked.warnings.extend(apart::tied(endpoint, &checked.results, source).await?);
     checked.warnings.extend(alike::mismatches(endpoint, &checked.results, source));
     checked.warnings.extend(lapses(endpoint, source).await?);
     Ok(checked)

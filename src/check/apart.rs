@@ -1,4 +1,5 @@
-//! Checks that the rows of a statement are unique in the columns that nest other statements in them.
+//! Checks that the rows of a statement are unique in the columns that nest other statements in them, and in those
+//! of a key.
 //!
 //! The merge of nested statements knows only the current row, and no earlier one (see
 //! [`crate::stream`]). If two rows have the same key and follow each other, it refuses the second
@@ -7,6 +8,7 @@
 use std::future::poll_fn;
 
 use rowstream_core::Error;
+use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::params::{BindType, ParamType, ParamValue};
 use rowstream_core::sql::Outline;
 use rowstream_core::sql::dialect::Functions;
@@ -59,6 +61,56 @@ fn repeated(name: &str, parent: &str, key: &str) -> Error {
         "order `{parent}` by {key} first, so that such rows are an error, or select it from one table by its \
          primary key"
     ))
+}
+
+/// Finds a key that isn't unique: the statement selects from one table, none of whose unique keys is within the
+/// key's columns and those of the condition. After a page that ends among rows with the same key, the others
+/// would be skipped.
+///
+/// # Errors
+/// Those of the source.
+pub(super) async fn tied(
+    endpoint: &Endpoint,
+    results: &[Option<Columns>],
+    source: &Source,
+) -> Result<Option<StatementRefusal>, Error> {
+    let Some(key) = endpoint.key() else { return Ok(None) };
+    let statement = &endpoint.statements()[key.statement];
+    let dialect = source.database()?.dialect();
+    let (Some(columns), Some(unique), Some(outline)) = (
+        results[key.statement].as_ref().and_then(Columns::own),
+        &dialect.unique_keys,
+        Outline::new(&statement.query.sql, dialect),
+    ) else {
+        return Ok(None);
+    };
+    let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+    let origin = |name: &str| outline.origin(&names, names.iter().position(|other| *other == name)?);
+    let origins: Option<Vec<_>> = key.columns.iter().map(|column| origin(&column.name)).collect();
+    let (Some(table), Some(mut within), false) =
+        (outline.table_name(unique.table), origins, outline.has_outside(&["distinct"]))
+    else {
+        return Ok(None);
+    };
+    let error = not_unique(&within, &table);
+    within.extend(outline.condition_names());
+    let args = [ParamValue::Text(table), texts(within)];
+    let asked = timeout(PATIENCE, has_row(unique.missing, &args, source)).await;
+    let asked = asked.unwrap_or_else(|_| Err(unanswered(source, "it reported no index", PATIENCE)));
+    // Another server that speaks PostgreSQL's protocol may have another catalog.
+    let is_missing = of_endpoint(asked)?.unwrap_or(false);
+    Ok(is_missing.then(|| refusal_at(endpoint, statement, key.offset, &error)))
+}
+
+fn not_unique(columns: &[String], table: &str) -> Error {
+    let message = format!(
+        "the key may not be unique: {} has no primary key or unique index within {}. If several rows have the same \
+         key, those after the end of a page or a cut are skipped",
+        shown(table),
+        list(columns.iter().map(String::as_str))
+    );
+    Error::endpoint(message)
+        .hint("add columns that make the key unique, such as `key = [\"created\", \"id\"]`, or create a unique index")
 }
 
 /// Returns true if the statement or the database proves that rows with the same values in the

@@ -4,7 +4,87 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use crate::support::{Ended, Launch, Server, TestDb, get};
+use serde_json::{Value, json};
+
+use crate::support::{Ended, Launch, MariaDb, Server, TestDb, get, rowstream};
+
+/// A page that ended among rows with the same key lost the others, without a word. `check` warns if the catalog
+/// shows that a key isn't unique, and only then.
+#[tokio::test]
+async fn keys_that_are_not_unique_are_a_warning() {
+    let tables = "create table event (id integer primary key, at integer not null, tenant integer not null,
+            code varchar(9) not null, unique (tenant, code));
+        create table loose (a integer not null, b integer not null);
+        create view seen as select id, at from event;";
+    let all = [
+        ("at", "select id, at from event order by at", true),
+        ("at desc", "select * from event where at > 1 order by at desc limit 9", true),
+        ("id", "select at as id from event order by id", true),
+        ("code", "select code from event e order by code", true),
+        ("a", "select a, b from loose where b = 1 order by a", true),
+        ("id", "select id, at from event order by id", false),
+        ("at\", \"id", "select id, at from event order by at, id", false),
+        ("at", "select id as at from event order by at", false),
+        ("code", "select code from event e where e.tenant = 1 order by code", false),
+        // The catalog doesn't show if these are unique.
+        ("at", "select id, at from seen order by at", false),
+        ("at", "select distinct at from event order by at", false),
+        ("at", "select at, count(*) as n from event group by at order by at", false),
+        ("at", "select id + 0 as at from event order by at", false),
+        ("at", "select e.at from event e join loose l on l.a = e.id order by at", false),
+        ("at", "select at from (select at from event) e order by at", false),
+    ];
+    let of_postgres = [
+        ("p", "select p from special order by p", false),
+        ("l", "select l from special order by l", false),
+        ("x", "select x from excluded order by x", false),
+        ("id", "select id from public.parted order by id", false),
+        ("n", "select n from public.parted order by n", true),
+    ];
+    let of_sqlite = [
+        ("p", "select p from special order by p", false),
+        ("l", "select l from special order by l", false),
+        ("id", "select rowid as id, a from loose order by id", false),
+        ("x", "select x from keyed order by x", false),
+    ];
+    let special = "create table special (p integer not null, l text not null);
+        create unique index of_p on special (p) where p > 0; create unique index of_l on special (lower(l));";
+    let db = TestDb::new().await;
+    let more = "create table excluded (x integer not null, exclude using btree (x with =));
+        create table parted (id integer primary key, n integer not null) partition by range (id)";
+    db.execute(&format!("{tables} {special} {more}")).await;
+    let maria = MariaDb::new(tables);
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = folder.path().join("test.db");
+    let more = "create table keyed (x text primary key) without rowid;";
+    rusqlite::Connection::open(&sqlite)
+        .unwrap()
+        .execute_batch(&format!("{tables} {special} {more}"))
+        .unwrap();
+    let sqlite = format!("sqlite:{}", sqlite.display());
+    for (url, own) in [(db.url(), &of_postgres[..]), (maria.url(), &[]), (sqlite, &of_sqlite)] {
+        let cases: Vec<_> = all.iter().chain(own).collect();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+        let config = folder.path().join("rowstream.toml");
+        std::fs::write(&config, format!("[source.db]\nurl = \"{url}\"\n")).unwrap();
+        for (index, (key, sql, _)) in cases.iter().enumerate() {
+            let text = format!("/* key = [\"{key}\"] */\n{sql}");
+            std::fs::write(folder.path().join(format!("endpoints/c{index}.sql")), text).unwrap();
+        }
+        let ran = rowstream(&["check", config.to_str().unwrap(), "--format", "json"]).await;
+        let found: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!((ran.status.code(), &found["errors"]), (Some(0), &json!([])), "{url}: {found}");
+        let warnings = found["warnings"].as_array().unwrap();
+        for (index, (key, sql, warns)) in cases.iter().enumerate() {
+            let is_about = |warning: &&Value| warning["endpoint"] == format!("/c{index}");
+            let message = warnings.iter().find(is_about).map(|warning| warning["message"].as_str().unwrap());
+            let is_warned = message.is_some_and(|message| message.contains("the key may not be unique"));
+            assert_eq!(is_warned, *warns, "{url}: {key}: {sql}: {message:?}");
+        }
+        assert_eq!(warnings.len(), cases.iter().filter(|(_, _, warns)| *warns).count(), "{url}: {found}");
+    }
+}
 
 /// The rows of a table.
 const ROWS: usize = 40;

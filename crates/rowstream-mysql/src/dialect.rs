@@ -91,6 +91,7 @@ pub static DIALECT: Dialect = Dialect {
     estimate: Some(Estimate { explain: "explain format=json ", rows: estimate::rows }),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
+        missing: NO_UNIQUE_KEY,
         table: TableName::Bare,
         functions: Functions::MakeValues,
     }),
@@ -178,6 +179,15 @@ const UNIQUE_KEYS: &str = "select 1 as found from information_schema.statistics
     group by index_name
     having 0 = sum(coalesce(json_contains(lower(?), json_quote(lower(column_name))), 0) = 0)
     limit 1";
+
+/// Expressions of an index have no name.
+const NO_UNIQUE_KEY: &str = "select 1 as found from information_schema.tables t
+    where t.table_schema = database() and t.table_name = ? and t.table_type in ('BASE TABLE', 'SYSTEM VERSIONED')
+      and not exists (
+        select 1 from information_schema.statistics s
+        where s.table_schema = t.table_schema and s.table_name = t.table_name and s.non_unique = 0
+        group by s.index_name
+        having 0 = sum(coalesce(json_contains(lower(?), json_quote(lower(s.column_name))) = 0, 0)))";
 
 #[cfg(test)]
 mod tests {

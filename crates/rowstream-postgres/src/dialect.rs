@@ -120,6 +120,7 @@ pub static DIALECT: Dialect = Dialect {
     estimate: Some(Estimate { explain: "explain ", rows: estimate::rows }),
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
+        missing: NO_UNIQUE_KEY,
         table: TableName::AsWritten,
         functions: Functions::RepeatRows,
     }),
@@ -269,6 +270,16 @@ const UNIQUE_KEYS: &str = "select 1 from pg_index i join pg_class c on c.oid = i
         where k.place <= i.indnkeyatts and (a.attname is null or a.attname::text <> all ($2)))
       and not exists (select from pg_proc where proretset and proname::text = any ($3))
     limit 1";
+
+/// An exclusion constraint may make rows unique, too. The columns of an expression have the number 0.
+const NO_UNIQUE_KEY: &str = "select 1 from pg_class c
+    where c.oid = to_regclass($1) and c.relkind in ('r', 'p') and 'ctid' <> all ($2)
+      and not exists (select from pg_constraint x where x.conrelid = c.oid and x.contype = 'x')
+      and not exists (
+        select from pg_index i where i.indrelid = c.oid and i.indisunique and not exists (
+          select from unnest(i.indkey) with ordinality k(number, place)
+          join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number
+          where k.place <= i.indnkeyatts and a.attname::text <> all ($2)))";
 
 #[cfg(test)]
 mod tests {

@@ -84,6 +84,7 @@ pub static DIALECT: Dialect = Dialect {
     estimate: None,
     unique_keys: Some(UniqueKeys {
         query: UNIQUE_KEYS,
+        missing: NO_UNIQUE_KEY,
         table: TableName::Bare,
         functions: Functions::MakeValues,
     }),
@@ -177,6 +178,17 @@ const UNIQUE_KEYS: &str = "select 1 where 0 < (
         where k.name is null or lower(k.name) not in (select value from json_each(?2))))
     or 0 = (
       select max(lower(name) not in (select value from json_each(?2))) from pragma_table_info(?1) where pk > 0)";
+
+/// An integer as the primary key has no index. Expressions of an index have no name. A table may have rowids.
+const NO_UNIQUE_KEY: &str = "select 1 from pragma_table_list t
+    where t.schema = 'main' and lower(t.name) = lower(?1) and t.type = 'table'
+      and not exists (select 1 from json_each(?2) where value in ('rowid', 'oid', '_rowid_'))
+      and not exists (
+        select 1 from pragma_index_list(?1) i where i.\"unique\" and not exists (
+          select 1 from pragma_index_info(i.name) k
+          where k.name is not null and lower(k.name) not in (select value from json_each(?2))))
+      and 0 <> coalesce((
+        select max(lower(name) not in (select value from json_each(?2))) from pragma_table_info(?1) where pk > 0), 1)";
 
 #[cfg(test)]
 mod tests {

@@ -575,7 +575,10 @@ pub struct UniqueKeys {
     /// Returns a row if a table has a unique key within a list of columns and no function repeats
     /// rows. The parameters are the table and the list.
     pub query: &'static str,
-    /// The table's name in that query.
+    /// Returns a row if it's a table that certainly has no unique key within a list of columns. Keys
+    /// with conditions and expressions may suffice. The parameters are the table and the list.
+    pub missing: &'static str,
+    /// The table's name in these queries.
     pub table: TableName,
     /// The effect of the functions that the statement calls.
     pub functions: Functions,

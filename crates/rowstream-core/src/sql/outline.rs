@@ -345,6 +345,13 @@ impl<'a> Outline<'a> {
         self.selected(columns, column).map(|selected| selected.column)
     }
 
+    /// The names in its condition, among them those of columns.
+    pub fn condition_names(&self) -> Vec<String> {
+        let Some(at) = self.parts.iter().position(|part| part.is("where")) else { return Vec::new() };
+        let end = self.order_at().unwrap_or(self.parts.len());
+        self.parts[at..end.max(at)].iter().filter_map(|part| self.name(part.text)).collect()
+    }
+
     /// The column of its only table that's called `name` in the result.
     pub fn column_of(&self, name: &str) -> Option<String> {
         self.table()?;
