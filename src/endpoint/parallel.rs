@@ -18,7 +18,7 @@ use rowstream_core::params::{BindType, ParamValue, RequestedShard, Shard};
 use rowstream_core::sql::dialect::{Affixes, Dialect, Parts, Placeholders};
 use rowstream_core::sql::{Outline, RowSelect};
 
-use super::{Cardinality, Endpoint};
+use super::{Cardinality, Endpoint, ResponseSettings};
 use crate::database::{self, RowPlace, TableSnapshot};
 
 /// The most parts of one response.
@@ -92,7 +92,10 @@ impl Shards {
         offset: usize,
     ) -> Result<Self, (String, String)> {
         let divided = PartStatement::new(endpoint, dialect, "shards", offset)?;
-        let signer = Signer::new(secret, &["shards", &endpoint.path, &divided.query.sql]);
+        let ResponseSettings { csv, values, .. } = &endpoint.response;
+        // After a reload that changes how rows are written, other shards wouldn't fit those before it.
+        let form = format!("{csv:?} {values:?}");
+        let signer = Signer::new(secret, &["shards", &endpoint.path, &divided.query.sql, &form]);
         Ok(Self { most, divided, signer })
     }
 
@@ -127,7 +130,8 @@ impl Shards {
     pub(crate) fn open(&self, token: &str, of: u32, values: &[ParamValue]) -> Result<TableSnapshot, Error> {
         let opened = self.signer(of, values).open(token);
         opened.and_then(|opened| TableSnapshot::of_values(cursor::values(&opened)?)).ok_or_else(|| {
-            let why = "it isn't a token of this endpoint with these parameters and this number of shards";
+            let why = "it isn't a token of this endpoint with these parameters and this number of shards, or the \
+                endpoint or its settings have changed";
             Error::invalid_parameters(vec![("_snapshot".to_owned(), why.to_owned())])
         })
     }

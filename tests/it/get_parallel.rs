@@ -109,6 +109,57 @@ async fn a_shard_without_marks_is_requested_again() {
     assert_eq!(names(&folder), ["rows"]);
 }
 
+/// A reload changed how values are written. The shards that were requested again had another form than the others,
+/// all in one file, which was verified.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shards_of_two_settings_are_no_file() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create table event as select n as id, nullif(n % 2, 0) as odd from generate_series(1, 60000) n",
+    )
+    .await;
+    let config = |more: &str| format!("[source.db]\nurl = \"{}\"\npool = {{ max = 40 }}\n{more}", db.url());
+    let s = "/* shards = 8 */ select * from event";
+    let server = Server::start(&[("rowstream.toml", &config("")), ("endpoints/s.sql", s)]).await;
+    for (round, (name, settings)) in [
+        ("/s.csv", "[csv]\nnull = \"NULL\"\n"),
+        ("/s.ndjson", "[values]\nnulls = \"omit\"\n"),
+        ("/s.csv", "[values]\nnumbers = \"string\"\n"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fs::write(server.folder().join("rowstream.toml"), config("")).unwrap();
+        reload(&server, 2 * round + 1).await;
+        let proxy =
+            behind_proxy(&server, Faults { cut: Some((100_000, Cut::Close)), ..Faults::default() }).await;
+        let url = format!("http://{}{name}", proxy.address());
+        let changed = async {
+            wait_until("each shard is cut", async || proxy.connections() >= 3).await;
+            fs::write(server.folder().join("rowstream.toml"), config(settings)).unwrap();
+            reload(&server, 2 * round + 2).await;
+            proxy.set_to_client(Faults::default());
+        };
+        let (folder, path, text) = file("rows");
+        let arguments = [&*url, "-o", &text, "--parallel", "3"];
+        let ((status, told), ()) = tokio::join!(download(&arguments), changed);
+        assert_eq!((status, names(&folder)), (Some(1), Vec::new()), "{name}: {told}");
+        assert!(
+            told.contains("`_snapshot`") && told.contains("the same command begins from the start"),
+            "{told}"
+        );
+        let (status, told) = download(&arguments).await;
+        assert_eq!(status, Some(0), "{name}: {told}");
+        assert_is(&path, &whole(&server, name).await, &told);
+    }
+}
+
+/// Makes the server reload, and waits for its `count`th report of a reload.
+async fn reload(server: &Server, count: usize) {
+    server.hang_up();
+    wait_until("it has reloaded", async || server.stderr().matches("reloaded: ").count() >= count).await;
+}
+
 #[tokio::test]
 async fn one_failed_shard_fails_the_file() {
     let db = TestDb::new().await;

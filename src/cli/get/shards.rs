@@ -168,7 +168,7 @@ async fn read(mut part: Download<'_>) -> Result<Part, Stop> {
         part.output.safe.snapshot = Some(first.snapshot);
     }
     let complete = part.attempt().await.map_err(|stop| match stop {
-        Stop::Fault(fault) if fault.is_refused_cursor() => {
+        Stop::Fault(fault) if fault.is_refused_cursor() || fault.is_about("_snapshot") => {
             fault.with_hint("the same command begins from the start, with a new snapshot").into()
         }
         stop => stop,
