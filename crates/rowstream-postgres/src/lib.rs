@@ -121,6 +121,7 @@ impl SourceState {
     /// version of the types is outdated.
     fn outdate(&self, version: u64) {
         self.descriptions.forget_sent();
+        self.functions.forget();
         self.types.outdate(version);
     }
 

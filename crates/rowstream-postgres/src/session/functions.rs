@@ -71,6 +71,11 @@ impl Functions {
         unknown
     }
 
+    /// Forgets all, because a migration may have replaced some.
+    pub(in super::super) fn forget(&self) {
+        self.0.write().clear();
+    }
+
     fn learn(&self, names: Vec<String>, digits: &str) {
         let functions = digits.bytes().map(UserFunction::of_digit);
         self.0.write().extend(names.into_iter().zip(functions));
