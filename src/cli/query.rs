@@ -117,6 +117,9 @@ struct CsvArgs {
     /// The text for NULL in CSV, instead of an empty one.
     #[arg(long, value_name = "TEXT", value_parser = CsvChoice::null)]
     csv_null: Option<String>,
+    /// Write an apostrophe before each text of CSV that a spreadsheet would run as a formula.
+    #[arg(long)]
+    csv_guard: bool,
 }
 
 impl CsvArgs {
@@ -128,8 +131,9 @@ impl CsvArgs {
             separator: if is_tsv { Separator::Tab } else { Separator::Comma },
             ..CsvDialect::default()
         };
-        let &Self { csv_separator: separator, csv_bom, ref csv_null } = self;
-        let choice = CsvChoice { separator, bom: Some(csv_bom), null: csv_null.clone() };
+        let &Self { csv_separator: separator, csv_bom, ref csv_null, csv_guard } = self;
+        let (bom, guard) = (Some(csv_bom), Some(csv_guard));
+        let choice = CsvChoice { separator, bom, null: csv_null.clone(), guard };
         choice.over(&default).unwrap_or(default)
     }
 }

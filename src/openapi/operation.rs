@@ -153,7 +153,7 @@ impl Operation<'_> {
             "explain" => is_explained,
             // These change the types of values, so a document describes requests with the same
             // choice.
-            "csv_separator" | "csv_bom" | "csv_null" => has_csv,
+            "csv_separator" | "csv_bom" | "csv_null" | "csv_guard" => has_csv,
             "numbers" | "bytes" | "intervals" | "nulls" => chosen.of(name).is_some(),
             _ => true,
         };
@@ -403,6 +403,7 @@ const CONTROLS: &[Control] = &[
     ("csv_separator", "the separator of CSV", || vec!["comma", "semicolon", "tab", "pipe"]),
     ("csv_bom", "a byte order mark before CSV, for Excel", || vec!["0", "1"]),
     ("csv_null", "the text for NULL in CSV", Vec::new),
+    ("csv_guard", "an apostrophe before texts of CSV that a spreadsheet would run as formulas", || vec!["1"]),
 ];
 
 /// The parameters of filtered lists: the name, the description, and the type.

@@ -11,7 +11,7 @@ use rowstream_core::Error;
 use rowstream_core::diagnostic::shown;
 use rowstream_core::error::denial::Denial;
 use rowstream_core::params;
-use rowstream_encode::{Format, Separator};
+use rowstream_encode::{CsvDialect, Format, Separator};
 
 use super::app::App;
 use super::body::AnswerBody;
@@ -126,20 +126,23 @@ fn content_type(request: &StreamRequest<'_>) -> HeaderValue {
 
 /// The changes that are made to the database's values, if there are any.
 fn changes(request: &StreamRequest<'_>) -> Option<HeaderValue> {
-    let guard = (request.reading.format == Format::Csv && request.endpoint.response.csv.guard)
-        .then_some("formula-guard");
+    let guard = (request.reading.format == Format::Csv && dialect(request).guard).then_some("formula-guard");
     let changes: Vec<_> = guard.into_iter().chain(request.reading.options.changes()).collect();
     if changes.is_empty() { None } else { changes.join(", ").parse().ok() }
+}
+
+/// The dialect of CSV that the request has chosen, or the endpoint's.
+fn dialect<'a>(request: &'a StreamRequest<'_>) -> &'a CsvDialect {
+    request.reading.csv.as_deref().unwrap_or(&request.endpoint.response.csv)
 }
 
 /// The name of a file with the format's extension. Programs rely on the extension and ignore the
 /// media type.
 fn file_name<'a>(name: &'a str, request: &StreamRequest<'_>) -> Cow<'a, str> {
-    let csv = request.reading.csv.as_deref().unwrap_or(&request.endpoint.response.csv);
     let (own, also) = match request.reading.format {
         Format::Ndjson => ("ndjson", "jsonl"),
         Format::Arrow => ("arrow", "arrows"),
-        Format::Csv if csv.separator == Separator::Tab => ("tsv", "csv"),
+        Format::Csv if dialect(request).separator == Separator::Tab => ("tsv", "csv"),
         format => (format.name(), format.name()),
     };
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);

@@ -110,6 +110,7 @@ async fn query_writes_rows() {
             ],
             "\u{feff}n;z\r\n1;\\N\r\n2;\\N\r\n",
         ),
+        (&["select '=' || s as f from t where n = 1", "--format", "csv", "--csv-guard"], "f\r\n\"'=a\"\r\n"),
     ] {
         let ran = rowstream(&[&["query", &url], arguments].concat()).await;
         assert_eq!((code(&ran), stdout(&ran), stderr(&ran)), (Some(0), expected.to_owned(), String::new()));

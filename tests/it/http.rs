@@ -617,6 +617,8 @@ async fn a_request_chooses_the_dialect_of_csv() {
         ("/values.csv", "a,b,c\r\n1,,x;y\r\n2,p,=1+1\r\n"),
         ("/values.csv?_csv_separator=semicolon", "a;b;c\r\n1;;\"x;y\"\r\n2;p;=1+1\r\n"),
         ("/values.csv?_csv_separator=%7C&_csv_null=%5CN", "a|b|c\r\n1|\\N|x;y\r\n2|p|=1+1\r\n"),
+        ("/values.csv?_csv_guard=1", "a,b,c\r\n1,,x;y\r\n2,p,\"'=1+1\"\r\n"),
+        ("/guarded.csv?_csv_guard=1", "a,b,c\r\n1,-,x;y\r\n2,p,\"'=1+1\"\r\n"),
         ("/values.csv?_csv_bom=1", "\u{feff}a,b,c\r\n1,,x;y\r\n2,p,=1+1\r\n"),
         ("/values.tsv", "a\tb\tc\r\n1\t\tx;y\r\n2\tp\t=1+1\r\n"),
         ("/values.tsv?_csv_separator=comma", "a,b,c\r\n1,,x;y\r\n2,p,=1+1\r\n"),
@@ -632,6 +634,9 @@ async fn a_request_chooses_the_dialect_of_csv() {
     ] {
         let reply = fixture.get(path).await;
         assert_eq!((reply.status.as_u16(), reply.text()), (200, expected), "{path}");
+        let is_guarded = expected.contains("'=");
+        let changes = is_guarded.then_some("formula-guard");
+        assert_eq!(reply.header("rowstream-changes"), changes, "{path}");
     }
     for (query, part) in [
         ("_csv_separator=x", "write `comma`, `semicolon`, `tab` or `pipe`"),
@@ -639,7 +644,7 @@ async fn a_request_chooses_the_dialect_of_csv() {
         ("_csv_null=%3D1%2B1", "write at most 16 letters"),
         ("_csv_null=%2C", "write at most 16 letters"),
         ("_csv_null=12345678901234567", "write at most 16 letters"),
-        ("_csv_guard=0", "no such parameter"),
+        ("_csv_guard=0", "`0` is not `1`"),
     ] {
         let refused = problem(&fixture.get(&format!("/values.csv?{query}")).await, 400, "invalid_parameter");
         assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains(part)), "{query}: {refused}");

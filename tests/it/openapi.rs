@@ -308,7 +308,8 @@ async fn a_document_offers_the_value_options_that_it_describes() {
         parameters.iter().filter_map(name).collect()
     };
     let default = get(&server.url("/_rowstream/openapi.json")).await.json();
-    let all = ["format", "end", "digest", "wait", "download", "csv_separator", "csv_bom", "csv_null"];
+    let all =
+        ["format", "end", "digest", "wait", "download", "csv_separator", "csv_bom", "csv_null", "csv_guard"];
     assert_eq!(names(&default), all);
     let strings = get(&server.url("/_rowstream/openapi.json?_numbers=string")).await.json();
     let mut with_numbers = all.to_vec();

@@ -96,6 +96,8 @@ pub struct CsvChoice {
     pub bom: Option<bool>,
     /// The text for NULL.
     pub null: Option<String>,
+    /// True if texts get the guard against formulas. A reader can't remove the dialect's own.
+    pub guard: Option<bool>,
 }
 
 /// The longest text that a reader may choose for NULL, in bytes.
@@ -121,11 +123,12 @@ impl CsvChoice {
         if self == Self::default() {
             return None;
         }
-        let Self { separator, bom, null } = self;
+        let Self { separator, bom, null, guard } = self;
         let chosen = CsvDialect {
             separator: separator.unwrap_or(dialect.separator),
             bom: bom.unwrap_or(dialect.bom),
             null: null.unwrap_or_else(|| dialect.null.clone()),
+            guard: dialect.guard || guard.unwrap_or(false),
             ..dialect.clone()
         };
         (chosen != *dialect).then_some(chosen)

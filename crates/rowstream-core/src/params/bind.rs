@@ -16,7 +16,7 @@ use crate::params::completeness::Controls;
 
 /// The server's own parameters. They begin with `_`, so that an endpoint's parameters can't have
 /// the same names.
-const CONTROLS: [&str; 17] = [
+const CONTROLS: [&str; 18] = [
     "_format",
     "_after",
     "_follow",
@@ -30,6 +30,7 @@ const CONTROLS: [&str; 17] = [
     "_csv_separator",
     "_csv_bom",
     "_csv_null",
+    "_csv_guard",
     "_end",
     "_digest",
     "_wait",
@@ -320,6 +321,7 @@ impl<'a> RequestTexts<'a> {
             "_csv_separator" => take(&mut found.csv.separator, value, separator),
             "_csv_bom" => take(&mut found.csv.bom, value, switch),
             "_csv_null" => take(&mut found.csv.null, value, CsvChoice::null),
+            "_csv_guard" => take(&mut found.csv.guard, value, guard),
             "_end" => take(&mut found.completeness.end, value, choice),
             "_digest" => take(&mut found.completeness.digest, value, choice),
             "_wait" => take(&mut found.completeness.wait, value, choice),
@@ -476,6 +478,11 @@ fn separator(text: &str) -> Result<Separator, String> {
     found.ok_or_else(|| {
         format!("{} isn't a separator: write `comma`, `semicolon`, `tab` or `pipe`", shown(text))
     })
+}
+
+/// A request can add the guard against formulas, and can't remove it.
+fn guard(text: &str) -> Result<bool, String> {
+    (text == "1").then_some(true).ok_or_else(|| format!("{} is not `1`", shown(text)))
 }
 
 /// A file name that browsers save without changing it.
