@@ -313,7 +313,7 @@ async fn the_suffix_of_a_file_is_its_format() {
         let name = format!("none.{suffix}");
         let ran = run(&name, &[]).await;
         let expected = format!(
-            "error: `{}` would be `.{}`, which `query` doesn't write\n    hint: the suffixes are .json, .ndjson, .csv, .sse, .json-seq, .arrow; `--format` writes its format under any name\n",
+            "error: `{}` would be `.{}`, which `query` doesn't write\n    hint: the suffixes are .json, .ndjson, .csv, .sse, .json-seq, .arrow, .jsonl, .tsv; `--format` writes its format under any name\n",
             path(&name),
             suffix.to_lowercase()
         );

@@ -54,7 +54,7 @@ pub(super) fn default(output: Option<&Path>) -> Result<RowForm, Failure> {
     if FOREIGN.contains(&&*suffix) {
         let names: Vec<_> = formats().map(|format| format!(".{}", format.name())).collect();
         return Err(Failure::Message(format!(
-            "{} would be `.{suffix}`, which `query` doesn't write\n    hint: the suffixes are {}; `--format` writes its format under any name",
+            "{} would be `.{suffix}`, which `query` doesn't write\n    hint: the suffixes are {}, .jsonl, .tsv; `--format` writes its format under any name",
             shown(&output.to_string_lossy()),
             names.join(", ")
         )));
