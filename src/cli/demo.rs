@@ -119,6 +119,8 @@ fn failed(path: &Path, error: io::Error) -> Error {
 /// Suggestions to try, for a server at `base_url` (`http://127.0.0.1:8080`, without a slash at the
 /// end).
 fn banner(base_url: &str) -> String {
+    // The descriptions are in one column, whatever the URL's length.
+    let column = " ".repeat(base_url.len());
     format!(
         "Look at {base_url}/_rowstream/ in a browser: the console runs endpoints, and shows rows as they \
          arrive.
@@ -130,7 +132,7 @@ Or try, in another terminal:
   curl '{base_url}/events?maxEvents=2'                 two of 1,000,000 payment events
   curl '{base_url}/events?lastEventNo=999998'          the ones after your last one
   curl -N '{base_url}/events.ndjson?lastEventNo=999998&_follow=1'
-                                             the same, and new ones as they are booked
+  {column}                                           the same, and new ones as they are booked
   curl -o /dev/null {base_url}/events                  all of them: watch the server's memory
   curl {base_url}/films/7                              one film, by a lookup
   curl -s {base_url}/articles | tail -c 60             a document around the rows
@@ -156,6 +158,18 @@ mod tests {
         assert_eq!(write(&dir).unwrap(), config);
         assert_eq!(fs::read_to_string(&config).unwrap(), "mine");
         assert!(dir.join("endpoints/films/{id}.sql").exists());
+    }
+
+    /// One description was 22 columns left of the others.
+    #[test]
+    fn descriptions_are_in_one_column() {
+        for url in ["http://h", "http://127.0.0.1:18008"] {
+            let banner = banner(url);
+            let column = |text: &str| banner.lines().find_map(|line| line.find(text));
+            let all =
+                ["100,000 authors", "two of", "the same, and new ones", "a document around"].map(column);
+            assert!(all[0].is_some() && all.iter().all(|at| *at == all[0]), "{all:?}: {banner}");
+        }
     }
 
     #[test]
