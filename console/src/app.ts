@@ -2,7 +2,7 @@
 
 import { LitElement, html, nothing } from "lit";
 import { keepFocus } from "./focus.js";
-import { type Document, type Endpoint, readEndpoints, readable, takesTokens } from "./openapi.js";
+import { type Document, type Endpoint, labelOf, readEndpoints, readable, takesTokens } from "./openapi.js";
 import { type Problem, ask, setToken, token } from "./server.js";
 import "./endpoint.js";
 import "./live.js";
@@ -191,7 +191,7 @@ class App extends LitElement {
             <a class="card" href="#/endpoints${path}">
               <code>${name}</code>
               <span>${summary}</span>
-              <small>${params.map(({ name }) => name).join(", ")}</small>
+              <small>${params.map(labelOf).join(", ")}</small>
             </a>
           </li>`,
         )}

@@ -5,7 +5,7 @@ import { keyed } from "lit/directives/keyed.js";
 import { live } from "lit/directives/live.js";
 import { repeat } from "lit/directives/repeat.js";
 import { bytes, count, duration, noun } from "./format.js";
-import { type Endpoint, type Param, typeName } from "./openapi.js";
+import { type Endpoint, type Param, labelOf, typeName } from "./openapi.js";
 import { type Asked, FRAMED, Run, type State } from "./run.js";
 import { estimate } from "./plan.js";
 import { problem } from "./problem.js";
@@ -286,6 +286,7 @@ export class EndpointView extends LitElement {
   #field(param: Param) {
     const { name, schema, required } = param;
     const id = `param-${name}`;
+    const label = labelOf(param);
     const value = this.query.get(name) ?? "";
     const fallback = schema.default === undefined || schema.default === null ? "" : String(schema.default);
     const set = (event: Event) => {
@@ -301,7 +302,7 @@ export class EndpointView extends LitElement {
     const isChoice = choices && schema.type !== "array";
     return html`<div class="field">
       <label for=${id}
-        >${name}${required ? html`<span class="required" title="required">*</span>` : nothing}
+        >${label}${required ? html`<span class="required" title="required">*</span>` : nothing}
         <span class="type">${typeName(schema)}</span></label
       >
       ${isChoice
@@ -324,10 +325,10 @@ export class EndpointView extends LitElement {
             aria-describedby="${id}-more"
             @input=${set}
           />`}
-      <small id="${id}-more">${more(param, isText, fallback)}</small>
+      <small id="${id}-more">${withCode(more(param, isText, fallback))}</small>
       ${fitting
         ? html`<button type="button" class="link" @click=${() => this.#toggle(name)}>
-            ${isText ? "Use the picker" : "Write as text"}<span class="spoken"> for ${name}</span>
+            ${isText ? "Use the picker" : "Write as text"}<span class="spoken"> for ${label}</span>
           </button>`
         : nothing}
     </div>`;
@@ -527,6 +528,11 @@ function pathOf(path: string) {
   return path.split(/(\{[^}]*\})/).map((part) => (part.startsWith("{") ? html`<em>${part}</em>` : part));
 }
 
+/** A text whose parts in backticks are code. */
+function withCode(text: string) {
+  return text.split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
+}
+
 function placeholder({ schema, required }: Param): string {
   const examples: Record<string, string> = {
     date: "2026-12-31",
@@ -535,6 +541,7 @@ function placeholder({ schema, required }: Param): string {
     duration: "PT10S",
   };
   if (schema.type === "array") return "1,2,3";
+  if (schema.type === "object") return "status=eq.PAID&total=gt.100";
   return examples[schema.format ?? ""] ?? (required ? "" : "not given");
 }
 

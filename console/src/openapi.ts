@@ -52,6 +52,11 @@ export interface Document {
   components?: Record<string, Record<string, unknown>>;
 }
 
+/** The name of a parameter for people. That of all conditions isn't in the URL. */
+export function labelOf({ name, schema }: Param): string {
+  return schema.type === "object" ? name.replace(/^_/, "") : name;
+}
+
 /** True if some endpoints may need a token. */
 export function takesTokens(document: Document): boolean {
   return Object.keys(document.components?.securitySchemes ?? {}).length > 0;
@@ -85,7 +90,9 @@ function readEndpoint(document: Document, path: string, operation: Operation): E
   const params = (operation.parameters ?? []).map((param) => {
     const resolved = resolve<Param>(document, param);
     // One that holds JSON has a media type in the place of a schema.
-    return resolved.schema ? resolved : { ...resolved, schema: { format: "json" } };
+    if (!resolved.schema) return { ...resolved, schema: { format: "json" } };
+    if (resolved.schema.type !== "object") return resolved;
+    return { ...resolved, schema: { ...resolved.schema, format: "conditions" } };
   });
   const format = params.find((param) => param.name === "_format");
   const row = operation.responses["200"]?.content?.["application/x-ndjson"]?.["x-itemSchema"];
@@ -129,6 +136,7 @@ const TYPES: Record<string, string> = {
   duration: "duration",
   uuid: "uuid",
   json: "json",
+  conditions: "conditions",
 };
 
 /** The name of a type, as endpoint files have it. */

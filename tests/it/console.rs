@@ -951,6 +951,43 @@ async fn a_parameter_of_json_has_a_field() {
     console.has_no_errors().await;
 }
 
+/// An endpoint whose list has conditions, in a small table of ten rows.
+const FILTERED: &str = "/*\nkey = [\"id\"]\nfilter = true\nsort = true\n*/\n\
+    with recursive n(id) as (select 1 union all select id + 1 from n where id < 10)\n\
+    select id, 'Nr. ' || id as text from n order by id";
+
+async fn filtered() -> Server {
+    let files =
+        [("rowstream.toml", CONFIG), ("nothing.sql", "create table t (a)"), ("endpoints/list.sql", FILTERED)];
+    Launch::files(&files).start().await
+}
+
+/// The conditions are named `_filters` in the OpenAPI document, and the form had no field for them.
+#[tokio::test]
+async fn conditions_have_a_field() {
+    let (server, console) = tokio::join!(filtered(), Console::start());
+    console.open(server.address(), "").await;
+    let offer = console.text("return document.querySelector('.offers small').innerText;").await;
+    assert!(offer.starts_with("filters, and, or"), "{offer}");
+    console.open(server.address(), "/list").await;
+    let labels = "return [...document.querySelectorAll('.field label')].map((label) => label.innerText.replaceAll(/\\s+/g, ' '));";
+    let labels: Vec<String> = serde_json::from_value(console.0.run(labels).await).expect("texts");
+    assert_eq!(labels[0], "filters conditions", "{labels:?}");
+    // The description has code in it, not backticks.
+    let described = "const more = document.querySelector('.field small');
+        return [more.querySelector('code')?.innerText, more.innerText.includes('`')];";
+    assert_eq!(console.0.run(described).await, json!(["column=operator.value", false]));
+    let enter =
+        "const input = document.querySelector('.field input'); input.value = 'id=gte.4&text=neq.Nr. 9';
+        input.dispatchEvent(new Event('input'));";
+    console.0.run(enter).await;
+    console.click("button.run").await;
+    let (state, result) = console.ended().await;
+    assert_eq!(state, "complete", "{result}");
+    assert!(result.contains("6 rows"), "{result}");
+    console.has_no_errors().await;
+}
+
 /// A token gives access, and is never displayed.
 #[tokio::test]
 async fn a_token_is_entered_and_not_shown() {
