@@ -5,7 +5,7 @@ import { keyed } from "lit/directives/keyed.js";
 import { live } from "lit/directives/live.js";
 import { repeat } from "lit/directives/repeat.js";
 import { bytes, count, duration, noun } from "./format.js";
-import { type Endpoint, type Param, labelOf, typeName } from "./openapi.js";
+import { type Endpoint, PAGE, type Param, labelOf, typeName } from "./openapi.js";
 import { type Asked, FRAMED, Run, type State } from "./run.js";
 import { estimate } from "./plan.js";
 import { problem } from "./problem.js";
@@ -214,11 +214,13 @@ export class EndpointView extends LitElement {
   }
 
   protected render() {
-    const { name, summary, needsToken } = this.endpoint;
+    const { name, summary, needsToken, hasPage } = this.endpoint;
     return html`<article aria-labelledby="title">
       <a class="back" href="#/endpoints">← All endpoints</a>
       <header class="title">
         <h1 id="title"><span class="method">GET</span> ${pathOf(name)}</h1>
+        <span class="grow"></span>
+        ${hasPage ? html`<button class="quiet" @click=${this.#openPage}>Open as a page</button>` : nothing}
         <button class="quiet" @click=${() => this.#copy("Link", location.href)}>Copy link</button>
       </header>
       ${summary ? html`<p class="summary">${summary}</p>` : nothing}
@@ -490,6 +492,16 @@ export class EndpointView extends LitElement {
       </dl>
     </details>`;
   }
+
+  /** The server's own page of the list sorts, filters and links its rows. */
+  #openPage = (): void => {
+    const url = this.#filled()?.url;
+    if (!url) return;
+    url.searchParams.delete("_end");
+    url.searchParams.delete("_follow");
+    url.searchParams.set("_format", PAGE);
+    window.open(url, "_blank", "noopener");
+  };
 
   /** Saves all of it: by the browser itself, or with the token, which a link cannot have. */
   #download = async (): Promise<void> => {

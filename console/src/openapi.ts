@@ -33,8 +33,10 @@ export interface Endpoint {
   options: Param[];
   /** Of the control parameters, those that it knows. */
   controls: Set<string>;
-  /** Names of formats; empty where an upstream's answer is passed as it comes. */
+  /** Names of formats, without pages; empty where an upstream's answer is passed as it comes. */
   formats: string[];
+  /** True if browsers get a page that sorts, filters and links the rows. */
+  hasPage: boolean;
   columns: { name: string; schema: Schema }[];
   needsToken: boolean;
 }
@@ -51,6 +53,9 @@ export interface Document {
   paths: Record<string, { get?: Operation }>;
   components?: Record<string, Record<string, unknown>>;
 }
+
+/** The format of pages for browsers. */
+export const PAGE = "html";
 
 /** The name of a parameter for people. That of all conditions isn't in the URL. */
 export function labelOf({ name, schema }: Param): string {
@@ -95,6 +100,7 @@ function readEndpoint(document: Document, path: string, operation: Operation): E
     return { ...resolved, schema: { ...resolved.schema, format: "conditions" } };
   });
   const format = params.find((param) => param.name === "_format");
+  const formats = (format?.schema.enum ?? []).map(String);
   const row = operation.responses["200"]?.content?.["application/x-ndjson"]?.["x-itemSchema"];
   const properties = row ? resolve<Schema>(document, row).properties : undefined;
   return {
@@ -104,7 +110,8 @@ function readEndpoint(document: Document, path: string, operation: Operation): E
     params: params.filter((param) => !isControl(param)),
     options: params.filter((param) => isControl(param) && !OWN.includes(param.name)),
     controls: new Set(params.map((param) => param.name).filter((name) => name.startsWith("_"))),
-    formats: (format?.schema.enum ?? []).map(String),
+    formats: formats.filter((name) => name !== PAGE),
+    hasPage: formats.includes(PAGE),
     columns: Object.entries(properties ?? {}).map(([name, schema]) => ({
       name,
       schema: resolve<Schema>(document, schema),

@@ -988,6 +988,26 @@ async fn conditions_have_a_field() {
     console.has_no_errors().await;
 }
 
+/// The console neither sorts nor links rows. The server's page of the same list does, but the console
+/// only showed its source.
+#[tokio::test]
+async fn a_list_opens_as_a_page() {
+    let (server, plain, console) = tokio::join!(filtered(), server(), Console::start());
+    console.open(server.address(), "/list?order=id.desc").await;
+    let formats = console.text("return document.querySelector('form .actions select').innerText;").await;
+    assert!(formats.contains("CSV") && !formats.to_lowercase().contains("html"), "{formats}");
+    console.0.run("window.open = (url) => { window.opened = String(url); };").await;
+    click_button(&console, "Open as a page").await;
+    let url = console.text("return window.opened;").await;
+    assert_eq!(url, server.url("/list?order=id.desc&_format=html"));
+    let page = get(&url).await;
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"), "{}", page.text());
+    // Lists without conditions have no page.
+    console.open(plain.address(), "/rows").await;
+    let offers = "return document.querySelector('header.title').innerText.includes('page');";
+    assert_eq!(console.0.run(offers).await, false);
+}
+
 /// A token gives access, and is never displayed.
 #[tokio::test]
 async fn a_token_is_entered_and_not_shown() {
