@@ -111,7 +111,7 @@ pub(super) fn write_page(out: &mut dyn Write, endpoints: &[&Endpoint], config: &
         )?;
     }
     for endpoint in endpoints {
-        out.write_all(section(endpoint).as_bytes())?;
+        out.write_all(section(endpoint, config.console).as_bytes())?;
     }
     out.write_all(
         b"<p>Programs can read this page as JSON: <code>Accept: application/json</code>; or <a \
@@ -119,9 +119,14 @@ pub(super) fn write_page(out: &mut dyn Write, endpoints: &[&Endpoint], config: &
     )
 }
 
-/// One endpoint of the page.
-fn section(endpoint: &Endpoint) -> String {
-    let mut out = format!("<h2><code>GET {}</code></h2>\n", escaped(&endpoint.path));
+/// One endpoint of the page. With the console, its name leads to its form there.
+fn section(endpoint: &Endpoint, has_console: bool) -> String {
+    let name = format!("GET {}", escaped(&endpoint.path));
+    let name = match has_console {
+        true => format!("<a href=\"./_rowstream/#/endpoints{}\">{name}</a>", route::encoded(&endpoint.path)),
+        false => name,
+    };
+    let mut out = format!("<h2><code>{name}</code></h2>\n");
     if let Some(summary) = &endpoint.summary {
         out.push_str(&format!("<p>{}</p>\n", escaped(summary)));
     }

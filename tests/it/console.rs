@@ -1008,6 +1008,21 @@ async fn a_list_opens_as_a_page() {
     assert_eq!(console.0.run(offers).await, false);
 }
 
+/// The list of endpoints at `/` had no link to an endpoint whose path needs a value.
+#[tokio::test]
+async fn the_list_of_endpoints_leads_to_their_forms() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    for name in ["GET /one/{id}", "GET /rows"] {
+        console.0.open(&server.url("/")).await;
+        let link =
+            format!("[...document.querySelectorAll('h2 a')].find((link) => link.innerText === '{name}')");
+        assert_eq!(console.0.run(&format!("return {link} !== undefined;")).await, true, "{name}");
+        console.0.run(&format!("{link}.click();")).await;
+        console.wait("return document.querySelector('rs-endpoint form') !== null;").await;
+        assert_eq!(console.text("return document.querySelector('h1').innerText;").await, name);
+    }
+}
+
 /// A token gives access, and is never displayed.
 #[tokio::test]
 async fn a_token_is_entered_and_not_shown() {
