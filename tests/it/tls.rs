@@ -1,10 +1,11 @@
 //! TLS for clients: it keeps the promises of plain HTTP, and refuses clients without a certificate.
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use crate::support::upstream::Certificate;
-use crate::support::{Curl, Server, TestDb, curl, get, rowstream, wait_until};
+use crate::support::{Curl, Server, TestDb, curl, get, repository, rowstream, wait_until};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -348,4 +349,32 @@ async fn rowstream_ready_asks_over_tls() {
     let ran = rowstream(&["ready", &url]).await;
     let said = [ran.stdout, ran.stderr].concat();
     assert_eq!(ran.status.code(), Some(1), "{}", String::from_utf8_lossy(&said));
+}
+
+/// The certificate that the book has one make is its own authority. curl accepted it as such, but our
+/// commands didn't ("CaUsedAsEndEntity").
+#[tokio::test]
+async fn the_certificate_of_the_book_is_its_own_authority() {
+    let page = std::fs::read_to_string(repository().join("docs/src/reference/tls.md")).expect("the page");
+    let command = &page[page.find("openssl req -x509").expect("its command")..];
+    let command = command.split("\ncurl ").next().expect("its lines");
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = Command::new("sh").args(["-c", command]).current_dir(folder.path()).output().expect("a shell");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let [certificate, key] = ["server.crt", "server.key"].map(|name| folder.path().join(name));
+    let (certificate, key) = (certificate.to_str().expect("text"), key.display());
+    let config = format!(
+        "[tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"
+    );
+    let files = [
+        ("rowstream.toml", &*config),
+        ("t.sql", "create table t (n)"),
+        ("endpoints/t.sql", "select n from t"),
+    ];
+    let server = Server::start(&files).await;
+    let url = https(&server, "");
+    for command in [&["ready", &url][..], &["doctor", "--silence", "1", "--via", &url]] {
+        let ran = rowstream(&[command, &["--ca", certificate]].concat()).await;
+        assert_eq!(ran.status.code(), Some(0), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
 }
