@@ -168,8 +168,11 @@ struct OperatorError<'a>(&'a Error);
 impl fmt::Display for OperatorError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(error) = self;
-        write!(f, "error: {error}")?;
-        if let Some(cause) = std::error::Error::source(error) {
+        let message = error.to_string();
+        write!(f, "error: {message}")?;
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        // The words of a database may be in both.
+        if let Some(cause) = cause.filter(|cause| !message.contains(cause)) {
             write!(f, "\n    cause: {cause}")?;
         }
         match error.hint_text() {

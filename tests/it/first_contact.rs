@@ -48,6 +48,7 @@ fn signposts_lead_to_the_command_that_helps() {
         (&["serve", "damaged.db"], "file is not a database"),
         (&["init", "damaged.db"], "file is not a database"),
         (&["query", "damaged.db", "select 1"], "file is not a database"),
+        (&["query", "shop.db", "select * from nope"], "error: no such table: nope (SQLite code 1)\n"),
         (&["serve", "text.sqlite3"], "file is not a database"),
         (
             &["check", "shop.db"],
@@ -64,6 +65,10 @@ fn signposts_lead_to_the_command_that_helps() {
         let said = said(folder.path(), arguments);
         assert!(said.contains(words), "{arguments:?}: {said}");
         assert!(!said.contains("UTF-8") && !said.contains("UTF-16"), "{arguments:?}: {said}");
+        // SQLite's words were repeated as the cause.
+        for words in ["file is not a database", "no such table"] {
+            assert!(said.matches(words).count() <= 1, "{arguments:?}: {said}");
+        }
     }
 }
 
