@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::client_js::{Package, shop};
+use crate::client_python;
 use crate::support::{
     BACKSPACE, Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy,
     TestDb, decode, get, repository, sha256, wait_until,
@@ -326,6 +327,26 @@ async fn packages_run_the_snippet_which_resumes_and_finds_a_cut() {
     proxy.set_to_client(Faults { cut: Some((2_000, Cut::Close)), ..Faults::default() });
     let failure = package.try_node(&snippet, &[("TOKEN", "reader")]).await.expect_err("rows are missing");
     assert!(failure.contains("IncompleteStream"), "{failure}");
+    console.has_no_errors().await;
+}
+
+/// The Python snippet reads with the client too, and keeps integers beyond 53 bits.
+#[tokio::test]
+async fn the_python_snippet_resumes_a_cut() {
+    let (server, console) = tokio::join!(server(), Console::start());
+    let proxy = TcpProxy::transparent(address(&server)).await;
+    console.open(&proxy.address().to_string(), "/rows?count=5000").await;
+    click_button(&console, "Python").await;
+    console.wait("return document.querySelector('.code pre').ariaLabel === 'Python';").await;
+    let snippet = console.text("return document.querySelector('.code pre').textContent;").await;
+    let before = proxy.connections();
+    proxy.set_to_client(Faults { cut: Some((150_000, Cut::Close)), ..Faults::default() });
+    let mut command = client_python::python();
+    command.arg("-c").arg(&snippet);
+    let printed = client_python::run_beside(command).await.0;
+    assert_eq!(printed.lines().count(), 5_000, "{snippet}");
+    assert!(printed.lines().last().is_some_and(|row| row.contains("9007199254745993")), "{printed:.300}");
+    assert!(proxy.connections() > before + 1, "it was cut");
     console.has_no_errors().await;
 }
 

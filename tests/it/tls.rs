@@ -297,7 +297,7 @@ async fn a_certificate_that_has_expired_is_a_warning() {
     let expire =
         "openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -days -1 -extfile names -out server.crt";
     let folder = certificate.certificate().parent().expect("a folder").to_owned();
-    let ran = std::process::Command::new("sh").args(["-c", expire]).current_dir(folder).status();
+    let ran = Command::new("sh").args(["-c", expire]).current_dir(folder).status();
     assert!(ran.expect("a shell").success());
     server.hang_up();
     server.wait_for_stderr("server.crt has expired, so clients refuse it").await;
