@@ -20,6 +20,45 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// SQLite and MySQL get a list as a text of JSON. `id in (:ids)` compared with that text, so there were no
+/// rows, and no error.
+#[tokio::test]
+async fn a_list_is_no_item_of_in() {
+    let maria =
+        MariaDb::new("create table item (id bigint primary key); insert into item values (1), (2), (3)");
+    let maria = maria.url();
+    let create = "create table item (id integer primary key);\ninsert into item values (1), (2), (3);";
+    for url in ["sqlite:item.db", &maria] {
+        let config = format!("[source.db]\nurl = \"{url}\"\ncreate = [\"item.sql\"]\n");
+        let endpoint = |item: &str| {
+            let sql = format!("select id from item where :ids is null or id in ({item}) order by id");
+            format!("/*\n[params]\nids = {{ type = \"integer[]\", optional = true }}\n*/\n{sql}")
+        };
+        let wrong = endpoint(":ids");
+        let checked =
+            check(&[("rowstream.toml", &config), ("item.sql", create), ("endpoints/a.sql", &wrong)]).await;
+        let said = stderr(&checked);
+        assert_eq!(code(&checked), Some(1), "{url}: {said}");
+        assert_eq!(
+            said.matches("`in (:ids)` compares with the list as one text").count(),
+            1,
+            "{url}: {said}"
+        );
+        let hint = said.split("write `in (").nth(1).and_then(|hint| hint.split(")`").next()).expect(&said);
+
+        let right = endpoint(hint);
+        let files = [("rowstream.toml", &*config), ("item.sql", create), ("endpoints/a.sql", &right)];
+        let server = Server::start(&files).await;
+        assert_eq!(get(&server.url("/a?ids=3&ids=1")).await.text(), "[{\"id\":1},{\"id\":3}]", "{url}");
+        assert_eq!(get(&server.url("/a")).await.text(), "[{\"id\":1},{\"id\":2},{\"id\":3}]", "{url}");
+    }
+    let ran =
+        rowstream(&["query", &maria, "select id from item where id in (:ids)", "-p", "ids:integer[]=1,2"])
+            .await;
+    assert!(!ran.status.success(), "{ran:?}");
+    assert!(stderr(&ran).contains("`in (:ids)` compares with the list"), "{ran:?}");
+}
+
 /// `check` accepted a statement that locks rows or writes, and each request was a 500, because
 /// transactions are read-only.
 #[tokio::test]

@@ -19,7 +19,7 @@ use std::ops::Range;
 pub use self::dialect::Dialect;
 use self::dialect::{Affixes, Placeholders};
 use self::lexer::{Lexer, Token, TokenKind};
-pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholders};
+pub use self::limit::{Limit, LimitPart, items_of_in, limit_placeholders, numbered_placeholders};
 pub use self::operator::Operator;
 pub use self::optional::{OptionalPart, optional_parts, without_parts};
 pub use self::outline::{Computed, OrderedBy, Outline, RowSelect, UNIONS};

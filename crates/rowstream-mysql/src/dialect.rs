@@ -36,6 +36,7 @@ pub static DIALECT: Dialect = Dialect {
     decimals: Decimals::Exact,
     // A limit can't be an expression. If its parameter is NULL, we bind the number for all rows.
     null_limit: None,
+    list_items: Some("select v from json_table(:list, '$[*]' columns (v bigint path '$')) as l"),
     keys: Keys {
         cast: Affixes::NOTHING,
         // The database doesn't use indexes to compare whole rows.

@@ -35,6 +35,7 @@ pub static DIALECT: Dialect = Dialect {
     parameter_types: ParameterTypes::Inferred,
     decimals: Decimals::Exact,
     null_limit: None,
+    list_items: None,
     keys: Keys {
         cast: Affixes { before: "", behind: "::text" },
         of_union: Affixes::NOTHING,

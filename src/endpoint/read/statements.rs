@@ -47,6 +47,10 @@ impl StatementReader<'_> {
                 Refcursors::None | Refcursors::Opens => self.parse(section).map(|parsed| (section, parsed)),
             };
             if let Some((text, (sql, args))) = parsed {
+                if self.is_whole {
+                    let start = text.range.start;
+                    self.text.refuse_list_as_item(self.file, start, &sql, self.dialect, &params);
+                }
                 args.iter().for_each(|&arg| used[arg] = true);
                 let name = section.name.clone().unwrap_or_else(|| (Endpoint::ONLY.to_owned(), result));
                 let start = text.range.start;

@@ -68,6 +68,26 @@ impl SqlText {
         }
     }
 
+    /// Refuses a list that a statement, which begins at `start`, compares as one text: `id in (:ids)`.
+    pub(super) fn refuse_list_as_item(
+        &self,
+        file: File<'_>,
+        start: usize,
+        sql: &Sql,
+        dialect: &'static Dialect,
+        params: &[Param],
+    ) {
+        let is_list = |name: &str| params.iter().any(|param| param.list && param.name == name);
+        let mut items = sql::items_of_in(&sql.text, dialect).into_iter().map(|number| number - 1);
+        let item = items.find(|&item| sql.names.get(item).is_some_and(|name| is_list(name)));
+        if let (Some(query), Some(item)) = (dialect.list_items, item) {
+            let name = &sql.names[item];
+            let message = format!("`in (:{name})` compares with the list as one text, which no row has");
+            let hint = format!("write `in ({})`", query.replace(":list", &format!(":{name}")));
+            file.error(self.offset(start + sql.places[item]), message, Some(hint));
+        }
+    }
+
     /// Declares the claims that the statements use. Errors in the statements are reported later.
     pub(super) fn declare_claims(&self, dialect: &'static Dialect, declared: &mut Vec<DeclaredParam>) {
         for section in sql::sections(&self.text, dialect).unwrap_or_default() {

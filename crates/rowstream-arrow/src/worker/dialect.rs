@@ -72,6 +72,7 @@ const COMMON: Dialect = Dialect {
     parameter_types: ParameterTypes::Declared,
     decimals: Decimals::Exact,
     null_limit: None,
+    list_items: None,
     keys: Keys {
         cast: Affixes::NOTHING,
         of_union: Affixes::NOTHING,
