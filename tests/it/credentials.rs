@@ -240,6 +240,36 @@ async fn a_login_of_adbc_that_fails_reads_its_password_again() {
     drop_user(&db, &user).await;
 }
 
+/// Two connections were replaced with a password that their file had only briefly, which failed. Then
+/// one of them read the right file. The other one found that the password hadn't changed since its
+/// login, so each of its requests failed.
+#[tokio::test]
+async fn a_password_that_is_briefly_wrong_leaves_no_connection_closed() {
+    let db = TestDb::new().await;
+    let user = user(&db, "one").await;
+    let url = drivers::adbc_postgres(db.name(), pg_port());
+    let url = url.replace("postgres%40", &format!("{user}%3A${{file:pw}}%40"));
+    let config = format!("[source.db]\nurl = \"{url}\"\npool = {{ max = 2 }}\n");
+    let slow = ("endpoints/a.sql", "select pg_sleep(0.5)::text as n");
+    let server = Server::start(&[("rowstream.toml", &config), ("pw", "one"), slow]).await;
+    let on_both = async |status: u16, when: &'static str| {
+        tokio::join!(assert_answers(&server, "/a", status, when), assert_answers(&server, "/a", status, when))
+    };
+    on_both(200, "at the start").await;
+    write(server.folder(), "pw", "two");
+    let backends = format!("pg_stat_activity where usename = '{user}'");
+    db.execute(&format!(
+        "alter role {user} nologin; select pg_terminate_backend(pid, 10000) from {backends}"
+    ))
+    .await;
+    on_both(503, "no login").await;
+    write(server.folder(), "pw", "one");
+    db.execute(&format!("alter role {user} login")).await;
+    on_both(200, "the old password").await;
+    drop(server);
+    drop_user(&db, &user).await;
+}
+
 /// `--watch` watched certificates and keys, but no secret files.
 #[tokio::test]
 async fn files_of_secrets_are_watched() {

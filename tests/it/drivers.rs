@@ -10,7 +10,8 @@ use std::time::Duration;
 use crate::support::drivers::{adbc_postgres, duckdb};
 use crate::support::upstream::{Asked, Speaks, Upstream, reply};
 use crate::support::{
-    Client, Ended, Launch, Reply, Server, TestDb, get, peak_memory_bytes, pg_port, program, wait, wait_until,
+    Client, Cut, Ended, Launch, Reply, Server, TcpProxy, TestDb, get, peak_memory_bytes, pg_port, program,
+    wait, wait_until,
 };
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
@@ -542,7 +543,7 @@ async fn batches_keep_what_is_promised_of_rows() {
         let reply = get(&server.url(path)).await;
         assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (status, &json!(code)), "{path}");
     }
-    for (path, code) in [("/wide.arrow", "row_too_large"), ("/fails.arrow", "statement_failed")] {
+    for (path, code) in [("/wide.arrow", "row_too_large"), ("/fails.arrow", "bad_value")] {
         let reply = get(&server.url(path)).await;
         assert!(!reply.body.ends_with(&END), "{path}: there is an end");
         match reply.status.as_u16() {
@@ -806,6 +807,7 @@ fn nobody_calls_a_worker_by_hand() {
 #[tokio::test]
 async fn connections_that_died_while_idle_cost_no_request() {
     let db = TestDb::new().await;
+    db.execute("create table paid (n int)").await;
     let two = "/*\nbody = { a = '$a', b = '$b' }\n*/\n-- name: a :many\nselect 1 as n\n-- name: b :many\nselect 2 as n";
     let config =
         format!("[source.main]\nurl = {:?}\npool = {{ max = 1 }}\n", adbc_postgres(db.name(), pg_port()));
@@ -813,14 +815,49 @@ async fn connections_that_died_while_idle_cost_no_request() {
         ("rowstream.toml", &config),
         ("endpoints/one.sql", "select 1 as n"),
         ("endpoints/two.sql", two),
+        ("endpoints/paid.sql", "insert into paid values (1) returning n"),
     ])
     .await;
     for round in 0..3 {
-        for target in ["/one", "/two"] {
+        for target in ["/one", "/two", "/paid"] {
             assert_eq!(get(&server.url(target)).await.status, 200, "{round}: {}", server.stdout());
             let backends =
                 format!("pg_stat_activity where datname = '{}' and pid <> pg_backend_pid()", db.name());
             db.execute(&format!("select pg_terminate_backend(pid, 10000) from {backends}")).await;
         }
     }
+}
+
+/// The driver reports a lost connection like most errors. If it was lost after the commit of a
+/// statement with effects, we ran the statement again.
+#[tokio::test]
+async fn a_statement_that_may_write_runs_once() {
+    assert_runs_once(adbc_postgres).await;
+}
+
+/// Cuts the connection of a statement that writes, and counts its runs. A sequence counts them even if
+/// they're rolled back.
+pub(crate) async fn assert_runs_once(url: fn(&str, u16) -> String) {
+    const SLOW: &str = "insert into paid values (nextval('runs')) returning n, pg_sleep(2)::text as slept";
+    const SLEEPING: &str = "select count(*) from pg_stat_activity
+        where datname = current_database() and wait_event = 'PgSleep'";
+    let db = TestDb::new().await;
+    db.execute("create sequence runs; create table paid (n bigint)").await;
+    let client = db.client().await;
+    let number = async |sql: &'static str| client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0);
+    let proxy = TcpProxy::transparent(([127, 0, 0, 1], pg_port()).into()).await;
+    let url = url(db.name(), proxy.port());
+    let config = format!("[source.main]\nurl = {url:?}\npool = {{ max = 1 }}\n");
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/paid.sql", SLOW)]).await;
+    let paid = server.url("/paid");
+    let before = number("select nextval('runs')").await;
+    let cut = async {
+        wait_until("the statement runs", async || number(SLEEPING).await == 1).await;
+        proxy.cut_now(Cut::Reset);
+    };
+    let (reply, ()) = tokio::join!(get(&paid), cut);
+    assert!(reply.status.is_server_error(), "{}: {}", reply.status, reply.text());
+    assert_eq!(number("select nextval('runs')").await, before + 2, "it ran once");
+    let reply = get(&paid).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::drivers::batches;
+use crate::drivers::{assert_runs_once, batches};
 use crate::support::arrow::columns;
 use crate::support::{
     Client, Ended, Launch, MariaDb, MariaReplica, Reply, Server, TestDb, drivers, get, mariadb_port,
@@ -619,8 +619,10 @@ async fn connections_that_died_while_idle_cost_no_request() {
         "select group_concat('kill ', id separator ';') from information_schema.processlist where db = '{}' and id <> connection_id()",
         mysql.name()
     );
-    let slow = ("slow", "select pg_sleep(0.5)::text as n");
-    let on_postgresql = serve(&postgres(postgresql.name()), &settings, &[SHAPES, &[slow]].concat()).await;
+    postgresql.execute("create table paid (n int)").await;
+    let more =
+        [("slow", "select pg_sleep(0.5)::text as n"), ("paid", "insert into paid values (1) returning n")];
+    let on_postgresql = serve(&postgres(postgresql.name()), &settings, &[SHAPES, &more].concat()).await;
     let more = [("slow", "select sleep(0.5) as n"), ("call", "{call events()}")];
     let on_mysql = serve(&mariadb(mysql.name()), &settings, &[SHAPES, &more].concat()).await;
     for round in 0..3 {
@@ -632,16 +634,23 @@ async fn connections_that_died_while_idle_cost_no_request() {
             postgresql.name()
         );
         postgresql.execute(&format!(
-            "do $$ begin assert (select count(*) {backends}) > {MAX} / 2; perform pg_terminate_backend(pid) {backends}; end $$"
+            "do $$ begin assert (select count(*) {backends}) > {MAX} / 2; perform pg_terminate_backend(pid, 10000) {backends}; end $$"
         )).await;
         let kills = mysql.ask(&all_of_mysql);
         assert!(kills.matches("kill").count() > MAX / 2, "{kills}");
         kills.trim().split(';').filter(|kill| !kill.is_empty()).for_each(|kill| drop(mysql.ask(kill)));
-        let paths = ["/list", "/one", "/body", "/call"];
-        let (one, two) =
-            tokio::join!(failures(&on_postgresql, &paths[..3], 4), failures(&on_mysql, &paths, 4));
+        let (one, two) = tokio::join!(
+            failures(&on_postgresql, &["/list", "/one", "/body", "/paid"], 4),
+            failures(&on_mysql, &["/list", "/one", "/body", "/call"], 4)
+        );
         assert_eq!([one, two].concat(), [""; 0], "{round}");
     }
+}
+
+/// We ran `insert … returning` again, which may have been committed before its connection was lost.
+#[tokio::test]
+async fn a_statement_that_may_write_runs_once() {
+    assert_runs_once(drivers::odbc_postgres).await;
 }
 
 /// A stream whose connection dies is aborted, and its slot serves the next request.

@@ -42,8 +42,9 @@ type Description = blocking::StatementDescription<Plan>;
 /// An open connection.
 pub struct ProcessConnection<K> {
     driver: Arc<ForeignDriver<K>>,
-    /// The settings that it was opened with.
-    opening: RefCell<Opening>,
+    /// The settings that it was opened with; `None`: the driver process couldn't open it again, and
+    /// has closed the old one.
+    opening: RefCell<Option<Opening>>,
     link: RefCell<Link>,
     in_transaction: Cell<bool>,
     /// The next request must not get this connection, because it would see the effects of a
@@ -216,7 +217,7 @@ impl<K: DriverKind> ProcessConnection<K> {
             read: 0,
         });
         let log_in = driver.credentials.log_in(|opening| async { driver.open(&link, opening) });
-        let opening = RefCell::new(wait(log_in).map_err(ConnectError::into_cause)?);
+        let opening = RefCell::new(Some(wait(log_in).map_err(ConnectError::into_cause)?));
         link.borrow_mut().deadline = None;
         Ok(Self {
             driver: Arc::clone(driver),
@@ -241,20 +242,28 @@ impl<K: DriverKind> ProcessConnection<K> {
     }
 
     /// Replaces the driver's connection by one with other credentials. Returns false if there are
-    /// none.
+    /// none. If the last replacement failed, any credentials will do.
     fn log_in_again(&self) -> Result<bool, FrameError> {
-        let Self { driver, link, .. } = self;
+        let credentials = &self.driver.credentials;
+        let open = |opening| async { self.open_again(opening) };
         let refused = self.opening.borrow().clone();
-        let open = |opening| async { driver.open(link, opening) };
-        let opened = wait(driver.credentials.log_in_again(&refused, open));
-        let Some(opening) = opened.map_err(|error| FrameError::NotReplaced(error.into_cause()))? else {
-            return Ok(false);
+        let opened = match &refused {
+            Some(refused) => wait(credentials.log_in_again(refused, open)),
+            None => wait(credentials.log_in(open)).map(Some),
         };
-        self.opening.replace(opening);
-        if self.in_transaction.get() {
-            link.borrow_mut().run(&Request::Begin)?;
+        let is_open = opened.map_err(|error| FrameError::NotReplaced(error.into_cause()))?.is_some();
+        if is_open && self.in_transaction.get() {
+            self.link.borrow_mut().run(&Request::Begin)?;
         }
-        Ok(true)
+        Ok(is_open)
+    }
+
+    /// Opens the driver's connection with these settings. The old one is closed, even if that fails.
+    fn open_again(&self, opening: Opening) -> Result<(), ConnectError> {
+        self.opening.replace(None);
+        let opened = self.driver.open(&self.link, opening)?;
+        self.opening.replace(Some(opened));
+        Ok(())
     }
 
     fn error(&self, missing: FrameError) -> Error {

@@ -49,7 +49,7 @@ pub(super) static ODBC: Dialect = Dialect {
     ..COMMON
 };
 
-const COMMON: Dialect = Dialect {
+pub(super) const COMMON: Dialect = Dialect {
     name: "ADBC",
     urls: Urls {
         schemes: &["adbc", "duckdb"],
@@ -155,6 +155,21 @@ pub(super) fn leaves_state(sql: &str, dialect: &'static Dialect) -> bool {
     })
 }
 
+/// The first words of statements that read.
+const READS: [&str; 5] = ["select", "with", "values", "from", "table"];
+
+/// Words of statements that write, as in `with paid as (insert …)`.
+const WRITES: [&str; 5] = ["insert", "update", "delete", "merge", "into"];
+
+/// Judges by the text of a statement if we can run it again after a failure that doesn't show how far
+/// it has got. A statement with effects may already have been committed.
+pub(super) fn may_run_twice(sql: &str, dialect: &'static Dialect) -> bool {
+    Outline::new(sql, dialect).is_some_and(|outline| {
+        let is_read = outline.begins_with_bracket() || READS.iter().any(|word| outline.begins_with(word));
+        is_read && !outline.has_any(&WRITES)
+    })
+}
+
 const NOT_FOLLOWED: Refusal = Refusal {
     message: "the database of a driver has no live tail",
     hint: "it doesn't report when rows become visible: leave out `follow`",
@@ -220,6 +235,34 @@ mod tests {
             "{call set_it(?)}",
         ] {
             assert!(!leaves_state(sql, &COMMON), "{sql}");
+        }
+    }
+
+    #[test]
+    fn statements_with_effects_run_once() {
+        for sql in [
+            "-- reads\nSelect updated, 'insert' from t",
+            "(select 1) union (select 2)",
+            "with t as (select 1) select * from t",
+            "values (1)",
+            "from 'sales.parquet'",
+            "table t",
+        ] {
+            assert!(may_run_twice(sql, &COMMON), "{sql}");
+        }
+        for sql in [
+            "call pay($1)",
+            "{call pay(?)}",
+            "{? = call pay(?)}",
+            "exec pay ?",
+            "insert into paid values (1) returning n",
+            "-- select\nupdate paid set n = 1 returning n",
+            "with new as (insert into paid values (1) returning n) select n from new",
+            "select 1 into paid",
+            "selected",
+            "select 'open",
+        ] {
+            assert!(!may_run_twice(sql, &COMMON), "{sql}");
         }
     }
 }

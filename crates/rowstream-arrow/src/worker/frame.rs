@@ -10,7 +10,6 @@
 
 use std::io::{self, Write};
 
-use rowstream_database::blocking::{FileId, file_id};
 use rowstream_database::credentials::Credentials;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -106,13 +105,6 @@ pub struct AdbcOpening {
     pub(super) file: Option<String>,
 }
 
-impl AdbcOpening {
-    /// Identifies the file that is at its path now.
-    pub(super) fn file_id(&self) -> Option<FileId> {
-        file_id(self.file.as_ref()?)
-    }
-}
-
 /// The database that ODBC's driver manager connects to, and how rows are fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OdbcOpening {
@@ -138,6 +130,12 @@ pub(super) struct Failed {
 }
 
 impl Failed {
+    /// Returns true if the connection can't be used any more. Its session may have expired, even if its
+    /// credentials are still valid.
+    pub(super) fn is_of_connection(&self) -> bool {
+        matches!(self.fault, Fault::Connection | Fault::Login)
+    }
+
     /// Returns true if the failure may affect more than the statement: its SQLSTATE is that of a
     /// connection, of an operator who ended it, or of the driver itself, or there's no SQLSTATE.
     /// MariaDB's driver reports HY001 for a dead connection.

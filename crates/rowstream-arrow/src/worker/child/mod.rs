@@ -277,32 +277,38 @@ impl ConnectionServer<'_> {
     }
 
     fn obey(&mut self, request: Request, before: u64) -> Result<(), EndReason> {
-        if let Request::Open { opening, fetch_bytes } = request {
-            // A file has one lock for all connections of this process, so the old one ends first.
-            self.connection = None;
-            self.connection = Some(self.database.connect(&opening)?);
-            self.fetch_bytes = fetch_bytes;
-            return Ok(());
-        }
         let Self { socket, running, fetch_bytes, .. } = *self;
         let run = Run { socket, running, before, fetch_bytes, has_rows: Cell::new(false) };
-        let connection = self.connection.as_mut().ok_or_else(not_connected)?;
         match request {
+            Request::Open { opening, fetch_bytes } => Ok(self.open(&opening, fetch_bytes)?),
             Request::Describe { sql, arguments } => {
-                let schema = connection.describe(&sql, &arguments)?;
+                let schema = self.connection()?.describe(&sql, &arguments)?;
                 run.rows(&schema)?.finish()
             }
             Request::Execute { sql, arguments } => {
-                let ended = connection.execute(&sql, &arguments, &run);
+                let ended = self.connection()?.execute(&sql, &arguments, &run);
                 ended.map_err(|ended| match ended {
                     EndReason::Failed(failed) => run.why(failed).into(),
                     gone => gone,
                 })
             }
-            Request::Begin => Ok(connection.begin()?),
-            Request::RollBack => Ok(connection.roll_back()?),
-            Request::Open { .. } | Request::Cancel => Ok(()),
+            Request::Begin => Ok(self.connection()?.begin()?),
+            Request::RollBack => Ok(self.connection()?.roll_back()?),
+            // The other thread handles it.
+            Request::Cancel => Ok(()),
         }
+    }
+
+    fn open(&mut self, opening: &Opening, fetch_bytes: usize) -> Result<(), Failed> {
+        // A file has one lock for all connections of this process, so the old one ends first.
+        self.connection = None;
+        self.connection = Some(self.database.connect(opening)?);
+        self.fetch_bytes = fetch_bytes;
+        Ok(())
+    }
+
+    fn connection(&mut self) -> Result<&mut (dyn ChildConnection + 'static), Failed> {
+        self.connection.as_deref_mut().ok_or_else(not_connected)
     }
 }
 

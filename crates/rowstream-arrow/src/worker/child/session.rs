@@ -9,30 +9,29 @@
 //! would otherwise continue to read in the middle of a row, as long as we ask.
 
 use arrow_schema::Schema;
+use rowstream_core::sql::Dialect;
 
+use super::super::dialect::may_run_twice;
 use super::super::frame::{Failed, Fault};
 use super::{ChildConnection, EndReason, Run, Transaction};
 use crate::arrow_rows::Argument;
 
 /// A driver's connection that can die.
 pub(super) trait MortalConnection: ChildConnection {
+    /// The SQL of its statements.
+    const DIALECT: &'static Dialect;
+
     /// Returns true if the connection must not be used after this failure.
     fn may_be_dead(failed: &Failed) -> bool {
-        failed.fault == Fault::Connection
+        failed.is_of_connection()
     }
 
-    /// Returns true if a statement calls a procedure, which may write.
-    fn is_call(_sql: &str) -> bool {
-        false
-    }
-
-    /// Tests the connection before a call.
+    /// Runs `select 1`, so that the driver notices if the connection has died. Databases that don't
+    /// know the statement answer with an error, which is ignored.
     ///
     /// # Errors
     /// The connection has died.
-    fn ping(&mut self) -> Result<(), Failed> {
-        Ok(())
-    }
+    fn ping(&mut self) -> Result<(), Failed>;
 }
 
 /// A connection of the server, with the driver's connection.
@@ -65,7 +64,7 @@ impl<C: MortalConnection> Session<C> {
         let ended = match self.call_once(&call) {
             Err(EndReason::Failed(failed))
                 if was_open
-                    && failed.fault == Fault::Connection
+                    && failed.is_of_connection()
                     && self.transaction != Transaction::Reading
                     && can_repeat() =>
             {
@@ -115,15 +114,23 @@ impl<C: MortalConnection> ChildConnection for Session<C> {
         described.map_err(EndReason::failed)
     }
 
-    /// A procedure may write, so we never call it twice. We test the connection before the call
-    /// instead.
+    /// A statement that may write never runs twice. We test the connection before it instead. If it
+    /// reports a refused login after that, it may have run, so the server must not repeat it either.
     fn execute(&mut self, sql: &str, arguments: &[Argument], run: &Run<'_>) -> Result<(), EndReason> {
-        let is_call = C::is_call(sql);
-        if is_call && self.transaction != Transaction::Reading {
+        let may_run_twice = may_run_twice(sql, C::DIALECT);
+        if !may_run_twice && self.transaction != Transaction::Reading {
             self.call(|connection| Ok(connection.ping()?), || true)?;
         }
-        let ended = self
-            .call(|connection| connection.execute(sql, arguments, run), || !is_call && run.can_begin_again());
+        let ended = self.call(
+            |connection| connection.execute(sql, arguments, run),
+            || may_run_twice && run.can_begin_again(),
+        );
+        let ended = ended.map_err(|ended| match ended {
+            EndReason::Failed(failed) if !may_run_twice && failed.fault == Fault::Login => {
+                EndReason::Failed(Failed { fault: Fault::Connection, ..failed })
+            }
+            ended => ended,
+        });
         if !matches!(&ended, Err(EndReason::Failed(failed)) if failed.fault == Fault::Login) {
             self.transaction.has_run();
         }
@@ -141,5 +148,109 @@ impl<C: MortalConnection> ChildConnection for Session<C> {
     fn roll_back(&mut self) -> Result<(), Failed> {
         self.transaction = Transaction::None;
         self.connection.as_mut().map_or(Ok(()), C::roll_back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::os::unix::net::UnixStream;
+    use std::rc::Rc;
+
+    use super::super::super::dialect;
+    use super::super::CurrentStatement;
+    use super::*;
+
+    /// A database whose calls have these results, from the last to the first. Later calls succeed.
+    #[derive(Default)]
+    struct Database {
+        faults: RefCell<Vec<Option<Fault>>>,
+        calls: RefCell<Vec<String>>,
+    }
+
+    impl Database {
+        fn call(&self, name: &str) -> Result<(), Failed> {
+            self.calls.borrow_mut().push(name.to_owned());
+            match self.faults.borrow_mut().pop().flatten() {
+                Some(fault) => Err(Failed { fault, message: String::new(), sqlstate: None }),
+                None => Ok(()),
+            }
+        }
+    }
+
+    struct Connection(Rc<Database>);
+
+    impl ChildConnection for Connection {
+        fn describe(&mut self, sql: &str, _: &[Argument]) -> Result<Schema, Failed> {
+            self.0.call(sql).map(|()| Schema::empty())
+        }
+
+        fn execute(&mut self, sql: &str, _: &[Argument], _: &Run<'_>) -> Result<(), EndReason> {
+            Ok(self.0.call(sql)?)
+        }
+
+        fn begin(&mut self) -> Result<(), Failed> {
+            self.0.call("begin")
+        }
+
+        fn roll_back(&mut self) -> Result<(), Failed> {
+            self.0.call("rollback")
+        }
+    }
+
+    impl MortalConnection for Connection {
+        const DIALECT: &'static Dialect = &dialect::COMMON;
+
+        fn ping(&mut self) -> Result<(), Failed> {
+            self.0.call("ping")
+        }
+    }
+
+    /// Runs a statement on an open connection. Asserts the calls of its database, which have the
+    /// results `faults`, and the fault that we report.
+    fn check(sql: &str, faults: &[Option<Fault>], calls: &str, fault: Option<Fault>) {
+        let database = Rc::new(Database::default());
+        let opened = Rc::clone(&database);
+        let open = move || opened.call("open").map(|()| Connection(Rc::clone(&opened)));
+        let mut session = Session::open(open).expect("it opens");
+        database.calls.borrow_mut().clear();
+        database.faults.borrow_mut().extend(faults.iter().rev());
+        let (socket, _server) = UnixStream::pair().expect("a pair of sockets");
+        let running = CurrentStatement::default();
+        let (socket, running, has_rows) = (&socket, &running, Cell::new(false));
+        let run = Run { socket, running, before: 0, fetch_bytes: 0, has_rows };
+        let reported = session.execute(sql, &[], &run).err().map(|ended| ended.failed().fault);
+        assert_eq!((database.calls.borrow().join(", "), reported), (calls.to_owned(), fault), "{sql}");
+    }
+
+    const LOST: Option<Fault> = Some(Fault::Connection);
+    const EXPIRED: Option<Fault> = Some(Fault::Login);
+
+    /// PostgreSQL's driver of ADBC reports a lost connection like most errors. `insert … returning`
+    /// ran twice if the connection was lost after its commit.
+    #[test]
+    fn a_statement_that_may_write_runs_once() {
+        check("select 1", &[LOST], "select 1, open, select 1", None);
+        check("select 1", &[LOST, None, LOST], "select 1, open, select 1", LOST);
+        let refused = Some(Fault::Statement);
+        check("select 1", &[refused], "select 1", refused);
+        for sql in ["call pay()", "insert into paid values (1) returning n"] {
+            check(sql, &[], &format!("ping, {sql}"), None);
+            check(sql, &[LOST], &format!("ping, open, ping, {sql}"), None);
+            check(sql, &[None, LOST], &format!("ping, {sql}"), LOST);
+            check(sql, &[None, EXPIRED], &format!("ping, {sql}"), LOST);
+            check(sql, &[LOST, LOST], "ping, open", EXPIRED);
+        }
+    }
+
+    /// The driver of Flight SQL reports an expired session as a refused login. Its connection remained
+    /// in the pool, and each of its requests failed.
+    #[test]
+    fn an_expired_session_is_replaced() {
+        check("select 1", &[EXPIRED], "select 1, open, select 1", None);
+        check("call pay()", &[EXPIRED], "ping, open, ping, call pay()", None);
+        // The server looks for other credentials.
+        check("select 1", &[EXPIRED, LOST], "select 1, open", EXPIRED);
+        check("select 1", &[EXPIRED, None, EXPIRED], "select 1, open, select 1", EXPIRED);
     }
 }

@@ -15,9 +15,11 @@ use adbc_driver_manager::{ManagedConnection, ManagedDatabase, ManagedDriver, Man
 use arrow_array::RecordBatchReader;
 use arrow_schema::{ArrowError, Schema};
 use rowstream_core::lock::Mutex;
-use rowstream_database::blocking::FileId;
+use rowstream_core::sql::Dialect;
+use rowstream_database::blocking::{self, FileId};
 
 use self::files::FileStatement;
+use super::super::dialect;
 use super::super::frame::{AdbcOpening, Failed, Fault};
 use super::session::MortalConnection;
 use super::{CancelCall, EndReason, Run};
@@ -44,10 +46,10 @@ struct OpenDatabase {
 impl OpenDatabase {
     fn new(opening: &AdbcOpening) -> Result<Self, Failed> {
         loop {
-            let file = opening.file_id();
+            let file = file_at(opening);
             let database = load(opening)?;
             // Otherwise the file was replaced meanwhile, and we may have opened either.
-            if opening.file_id() == file {
+            if file_at(opening) == file {
                 return Ok(Self { database, options: opening.options.clone(), file });
             }
         }
@@ -59,7 +61,7 @@ impl Database {
     /// its options have changed. Connections to the old one keep it.
     pub(super) fn connect(self: &Arc<Self>, opening: &AdbcOpening) -> Result<AdbcConnection, Failed> {
         let mut latest = self.open.lock();
-        let file = opening.file_id();
+        let file = file_at(opening);
         let is_current = |open: &Arc<OpenDatabase>| open.file == file && open.options == opening.options;
         let current = latest.upgrade().filter(is_current);
         let (open, is_new) = match current {
@@ -69,7 +71,7 @@ impl Database {
         let mut connection = open.database.new_connection().map_err(connection_failed)?;
         if is_new {
             for sql in &opening.first {
-                execute_update(&mut connection, sql)?;
+                execute_update(&mut connection, sql).map_err(connection_failed)?;
             }
             // Not earlier: after a failure, the next connection must run these statements again.
             *latest = Arc::downgrade(&open);
@@ -92,6 +94,11 @@ impl Drop for Lease {
     }
 }
 
+/// Identifies the file that is at the database's path now.
+fn file_at(opening: &AdbcOpening) -> Option<FileId> {
+    blocking::file_id(opening.file.as_ref()?)
+}
+
 fn load(opening: &AdbcOpening) -> Result<ManagedDatabase, Failed> {
     let AdbcOpening { driver, entrypoint, options, .. } = opening;
     let entrypoint = entrypoint.as_ref().map(String::as_bytes);
@@ -104,10 +111,10 @@ fn load(opening: &AdbcOpening) -> Result<ManagedDatabase, Failed> {
     driver.new_database_with_opts(options).map_err(connection_failed)
 }
 
-fn execute_update(connection: &mut ManagedConnection, sql: &str) -> Result<(), Failed> {
-    let mut statement = connection.new_statement().map_err(connection_failed)?;
-    statement.set_sql_query(sql).map_err(connection_failed)?;
-    statement.execute_update().map_err(connection_failed)?;
+fn execute_update(connection: &mut ManagedConnection, sql: &str) -> Result<(), adbc_core::error::Error> {
+    let mut statement = connection.new_statement()?;
+    statement.set_sql_query(sql)?;
+    statement.execute_update()?;
     Ok(())
 }
 
@@ -180,7 +187,16 @@ impl super::ChildConnection for AdbcConnection {
     }
 }
 
-impl MortalConnection for AdbcConnection {}
+impl MortalConnection for AdbcConnection {
+    const DIALECT: &'static Dialect = &dialect::ADBC;
+
+    fn ping(&mut self) -> Result<(), Failed> {
+        match execute_update(&mut self.connection, "select 1").map_err(statement_failed) {
+            Err(failed) if failed.is_of_connection() => Err(failed),
+            _ => Ok(()),
+        }
+    }
+}
 
 impl AdbcConnection {
     /// Runs a statement that reads files, and sends its rows.

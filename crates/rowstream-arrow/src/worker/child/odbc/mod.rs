@@ -17,8 +17,10 @@ mod rows;
 use std::cell::Cell;
 
 use arrow_schema::{Field, Schema};
+use rowstream_core::sql::Dialect;
 
 use super::super::connection_string::{attributes, with_password};
+use super::super::dialect::{self, may_run_twice};
 use super::super::frame::{Failed, Fault, OdbcOpening};
 use super::session::MortalConnection;
 use super::{ChildConnection, EndReason, Run, data_failed};
@@ -218,7 +220,7 @@ impl OdbcConnection {
         let mut is_more = match rows.start() {
             Ok(is_more) => is_more,
             Err(rows::StartError::Failed(failed)) => return Err(failed.into()),
-            // We can run it again: no row was sent, and a statement that isn't a call writes
+            // We can run it again: no row was sent, and we position only in statements that write
             // nothing.
             Err(rows::StartError::NotPositioned) => {
                 drop(rows);
@@ -257,8 +259,8 @@ impl OdbcConnection {
 
     fn rows_config(&self, sql: &str, run: &Run<'_>) -> rows::Config {
         let fetch = match self.fetch.get() {
-            // If the driver couldn't position after all, we would have to run the call again.
-            Fetch::Positioned if is_call(sql) => Fetch::Declared,
+            // If the driver couldn't position after all, we would have to run the statement again.
+            Fetch::Positioned if !may_run_twice(sql, &dialect::ODBC) => Fetch::Declared,
             fetch => fetch,
         };
         let (fetch_rows, fetch_bytes, longest) = (self.fetch_rows, run.fetch_bytes, self.longest);
@@ -296,26 +298,19 @@ impl ChildConnection for OdbcConnection {
 }
 
 impl MortalConnection for OdbcConnection {
+    const DIALECT: &'static Dialect = &dialect::ODBC;
+
     fn may_be_dead(failed: &Failed) -> bool {
-        failed.fault == Fault::Connection || failed.may_be_of_connection()
+        failed.is_of_connection() || failed.may_be_of_connection()
     }
 
-    fn is_call(sql: &str) -> bool {
-        is_call(sql)
-    }
-
-    /// Runs a statement, so that the driver notices if the connection has died. Databases that
-    /// don't know the statement answer with an error, which is ignored.
-    ///
-    /// # Errors
-    /// The connection has died.
     fn ping(&mut self) -> Result<(), Failed> {
         let pinged = self.api.statement().and_then(|statement| {
             statement.prepare("select 1")?;
             statement.execute()
         });
         match pinged.map_err(|failed| self.failure(failed)) {
-            Err(failed) if failed.fault == Fault::Connection => Err(failed),
+            Err(failed) if failed.is_of_connection() => Err(failed),
             _ => Ok(()),
         }
     }
