@@ -272,6 +272,40 @@ async fn a_statement_that_shows_an_altered_column_makes_all_compare_as_it() {
     finds_converted(&server).await;
 }
 
+/// The same for a lookup that a shared connection parses after the migration. The connection compared
+/// with the former type for as long as it lived.
+#[tokio::test]
+async fn a_lookup_that_shows_an_altered_column_makes_all_compare_as_it() {
+    let db = TestDb::new().await;
+    db.execute(CONVERTED_TABLE).await;
+    // One connection for shared lookups.
+    let config = format!("[source.db]\nurl = \"{}\"\npool = {{ max = 4 }}\n", db.url());
+    let find = "/*\nresult = \"one\"\n[params]\nx = \"text\"\n*/\nselect id from t where to_citext = :x";
+    let show = "/*\nresult = \"one\"\n*/\nselect to_numeric as n from t";
+    let files = [("rowstream.toml", &*config), ("endpoints/find.sql", find), ("endpoints/show.sql", show)];
+    let server = Server::start(&files).await;
+    // The first time, a connection of its own describes it. Then the shared one parses it.
+    for path in ["/find?x=Bern", "/find?x=Bern", "/show"] {
+        let reply = get_path(&server, path).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+    }
+    db.execute(CONVERT).await;
+    // Otherwise the connection that has run it could notice the migration.
+    let shown = "datname = current_database() and query like '%to_numeric as n%' and pid <> pg_backend_pid()";
+    db.execute(&format!("select pg_terminate_backend(pid) from pg_stat_activity where {shown}")).await;
+    let client = db.client().await;
+    wait_until("its connection is closed", async || {
+        let sql = format!("select count(*) from pg_stat_activity where {shown}");
+        client.query_one(&sql, &[]).await.expect("a count").get::<_, i64>(0) == 0
+    })
+    .await;
+    wait_until("the column is shown", async || get(&server.url("/show")).await.status == 200).await;
+    for _ in 0..3 {
+        let reply = get_path(&server, "/find?x=bern").await;
+        assert_eq!((reply.status.as_u16(), reply.text()), (200, "{\"id\":1}"));
+    }
+}
+
 async fn get_path(server: &Server, path: &str) -> Reply {
     get(&server.url(path)).await
 }

@@ -230,6 +230,20 @@ async fn a_declared_type_is_for_its_parameter_alone() {
         ("array", ("c_date = any(array[:x])", "date"), String::new(), "x=2024-01-01"),
         ("cardinality", ("cardinality(:x) = 0 or c_int4 = any(:x)", "integer[]"), String::new(), "x=7"),
         ("citexts", ("cardinality(:x) = 0 or c_citext = any(:x)", "text[]"), String::new(), "x=ADA@x.ch"),
+        (
+            "subselects",
+            ("c_enum = :z and c_int2 = (select :x) and c_date = (select :y)", "integer"),
+            "y = { type = \"date\", optional = true }\nz = { type = \"text\", optional = true }\n".to_owned(),
+            "x=7&y=2024-01-01&z=fine",
+        ),
+        // A text isn't compared with an enum, so only the timestamp has its declared type. The statement
+        // was refused, because the error of the text is before that of the function.
+        (
+            "enum",
+            ("c_enum = :x and c_timestamptz >= date_trunc('day', :at)", "text"),
+            "at = { type = \"timestamp\", optional = true }\n".to_owned(),
+            "x=fine&at=2023-12-01T12:00:00Z",
+        ),
         // Its types compare exactly.
         (
             "integers",

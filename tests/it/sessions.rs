@@ -92,6 +92,15 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
             $$ begin return pg_try_advisory_lock(7); end $$",
     )
     .await;
+    // Its source is empty: the catalog has the parsed body.
+    let has_bodies = db.version().await >= 14;
+    if has_bodies {
+        db.execute(
+            "create function lock_in_body() returns boolean language sql begin atomic
+             select pg_try_advisory_lock(7); end",
+        )
+        .await;
+    }
     let shown = "select nullif(current_setting('app.tenant', true), '') as tenant, current_setting('search_path') as path";
     let one = |sql: &str| [ONE, sql].concat();
     let endpoints = [
@@ -100,6 +109,7 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
         ("enter", one("select t.x from app.enter(:x) t(x)")),
         ("go", "select \"Go\"() as x".to_owned()),
         ("lock", "select lock_it() as x".to_owned()),
+        ("lock_body", format!("select {}() as x", if has_bodies { "lock_in_body" } else { "lock_it" })),
         ("shown", shown.to_owned()),
         ("shown_one", ["/*\nresult = \"one\"\n*/\n", shown].concat()),
     ];
@@ -108,7 +118,7 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
     for source in ["", "fetch_rows = 1\n"] {
         let server = server(&db.url(), source, &endpoints).await;
         for _ in 0..2 {
-            for path in ["/set?x=a", "/set_one?x=b", "/enter?x=c", "/go", "/lock"] {
+            for path in ["/set?x=a", "/set_one?x=b", "/enter?x=c", "/go", "/lock", "/lock_body"] {
                 text(&server, path).await;
                 let nothing = "{\"tenant\":null,\"path\":\"\\\"$user\\\", public\"}";
                 assert_eq!(text(&server, "/shown").await, format!("[{nothing}]"), "{source} {path}");
@@ -120,6 +130,29 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
                 other.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) == 0
             })
             .await;
+        }
+    }
+}
+
+/// Each reload left another prepared statement on the connections that lookups share.
+#[tokio::test]
+async fn a_reload_leaves_no_prepared_statements_of_postgresql() {
+    let db = TestDb::new().await;
+    let config = format!("[source.main]\nurl = \"{}\"\npool = {{ max = 4 }}\n", db.url());
+    let count = "/*\nresult = \"one\"\n*/\nselect (select count(*) from pg_prepared_statements) as n";
+    let server = Server::start(&[("rowstream.toml", &config), ("endpoints/count.sql", count)]).await;
+    for reload in 0..=6 {
+        if reload > 0 {
+            server.hang_up();
+            wait_until("it's reloaded", async || server.count_stderr("reloaded: 1 endpoints") == reload)
+                .await;
+        }
+        // The first time, a connection of its own describes it. Then the shared one parses it.
+        for _ in 0..4 {
+            let reply = text(&server, "/count").await;
+            let n = reply.trim_start_matches("{\"n\":").trim_end_matches('}').parse::<u32>();
+            // A few of the connection itself, and one of the lookups.
+            assert!(n.is_ok_and(|n| n <= 5), "reload {reload}: {reply}");
         }
     }
 }

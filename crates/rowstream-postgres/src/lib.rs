@@ -121,7 +121,6 @@ impl SourceState {
     /// version of the types is outdated.
     fn outdate(&self, version: u64) {
         self.descriptions.forget_sent();
-        self.functions.forget();
         self.types.outdate(version);
     }
 

@@ -6,7 +6,7 @@
 //! 2. if we parse a statement here, we also describe it, and compare its columns with those that
 //!    its readers know.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
@@ -35,8 +35,30 @@ type Lookup = pipeline::Lookup<Peer>;
 #[derive(Default)]
 pub(super) struct Messages {
     bytes: BytesMut,
-    /// The statements that are parsed on the connection, or will be by `bytes`.
-    parsed: BTreeSet<u64>,
+    /// The statements that are parsed on the connection, or will be by `bytes`, by their numbers.
+    parsed: BTreeMap<u64, ParsedStatement>,
+}
+
+/// A statement that is parsed on the connection.
+struct ParsedStatement {
+    name: String,
+    /// The version of the types when it was described.
+    version: u64,
+}
+
+impl Messages {
+    /// Closes the statements that were described before this version of the types. Other statements
+    /// have replaced them.
+    fn close_outdated(&mut self, version: u64) {
+        let Self { bytes, parsed } = self;
+        parsed.retain(|_, statement| {
+            let is_current = statement.version >= version;
+            if !is_current {
+                close(&statement.name, bytes);
+            }
+            is_current
+        });
+    }
 }
 
 /// The state of one lookup.
@@ -114,14 +136,18 @@ impl pipeline::Peer for Peer {
         args: &[&ParamValue],
         messages: &mut Messages,
     ) -> Result<Note, Error> {
-        let parses = !messages.parsed.contains(&statement.number);
+        let parses = !messages.parsed.contains_key(&statement.number);
+        if parses {
+            messages.close_outdated(statement.version);
+        }
         let begin = messages.bytes.len();
         if let Err(error) = write(statement, args, parses, &mut messages.bytes) {
             messages.bytes.truncate(begin);
             return Err(error);
         }
         if parses {
-            messages.parsed.insert(statement.number);
+            let parsed = ParsedStatement { name: statement.shared_name.clone(), version: statement.version };
+            messages.parsed.insert(statement.number, parsed);
         }
         Ok(Note { parses, is_bound: false, changed: false })
     }
@@ -272,9 +298,6 @@ impl Peer {
         if is_sent_again {
             failed.refuse(Refusal::Again);
         } else if error.is_stale_statement() || !parses && error.is_refused_again() {
-            if let Some(shared) = self.shared.upgrade() {
-                shared.outdate(failed.statement.version);
-            }
             self.forget(failed);
         } else {
             let error = error.into_error_of(&failed.statement.columns);
@@ -291,10 +314,12 @@ impl Peer {
         }
     }
 
-    /// Forgets a statement that differs from its description, because of a migration.
+    /// Forgets a statement that differs from its description, because of a migration. Other
+    /// statements may be outdated too.
     fn forget(&self, look_up: Lookup) {
         self.pipeline.lock().messages.parsed.remove(&look_up.statement.number);
         if let Some(shared) = self.shared.upgrade() {
+            shared.outdate(look_up.statement.version);
             shared.descriptions.forget(&look_up.statement);
         }
         look_up.refuse(Refusal::Elsewhere);
@@ -312,5 +337,35 @@ impl Peer {
             self.pipeline.lock().messages.parsed.remove(&look_up.statement.number);
         }
         look_up.refuse(refused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rowstream_database::pipeline::Peer as _;
+
+    use super::super::statement::{Descriptions, Prepared};
+    use super::*;
+
+    /// Each reload left another prepared statement on the connections that lookups share.
+    #[test]
+    fn a_statement_of_a_later_version_closes_the_earlier_ones() {
+        let descriptions = Descriptions::default();
+        let mut messages = Messages::default();
+        let mut former = None;
+        for version in 0..3 {
+            descriptions.learn(&Prepared::of_test("select 1", version), Vec::new());
+            let described = descriptions.get("select 1").unwrap();
+            for parses in [true, false] {
+                messages.bytes.clear();
+                assert_eq!(Peer::write(&described, &[], &mut messages).unwrap().parses, parses);
+            }
+            assert_eq!(messages.parsed.keys().copied().collect::<Vec<_>>(), [described.number]);
+            former = Some(described);
+        }
+        messages.bytes.clear();
+        messages.close_outdated(3);
+        assert_eq!(&messages.bytes[5..], format!("S{}\0", former.unwrap().shared_name).as_bytes());
+        assert!(messages.parsed.is_empty());
     }
 }

@@ -348,21 +348,28 @@ fn array_type(kind: ParamType) -> Type {
 mod tests {
     use super::*;
 
+    impl Prepared {
+        /// A statement without columns.
+        pub(in super::super) fn of_test(sql: &str, version: u64) -> Self {
+            Self {
+                name: String::new(),
+                sql: sql.into(),
+                sent: Arc::new(SentStatement::plain(sql.into())),
+                columns: Arc::new([]),
+                decoders: Box::new([]),
+                refcursors: Box::new([]),
+                composites: Box::new([]),
+                version,
+                leaves: SessionEffect::Nothing,
+                plan: None,
+                has_run: AtomicBool::new(false),
+            }
+        }
+    }
+
     fn prepared(cache: &mut StatementCache, sql: &str) -> Arc<Prepared> {
         let name = cache.next_name(&mut BytesMut::new());
-        Arc::new(Prepared {
-            name,
-            sql: sql.into(),
-            sent: Arc::new(SentStatement::plain(sql.into())),
-            columns: Arc::new([]),
-            decoders: Box::new([]),
-            refcursors: Box::new([]),
-            composites: Box::new([]),
-            version: 0,
-            leaves: SessionEffect::Nothing,
-            plan: None,
-            has_run: AtomicBool::new(false),
-        })
+        Arc::new(Prepared { name, ..Prepared::of_test(sql, 0) })
     }
 
     #[test]

@@ -175,6 +175,13 @@ impl Numbering {
         behind.into_iter().chain(before.into_iter().rev()).filter(is_untyped).collect()
     }
 
+    /// The places that could get their declared types, the nearest to that of an error first.
+    pub(super) fn untyped_places_near(&self, at: Option<usize>, declared: &[BindType]) -> Vec<usize> {
+        let mut places = self.untyped_places(at, declared);
+        places.sort_by_key(|&place| self.places[place].range.start.abs_diff(at.unwrap_or(0)));
+        places
+    }
+
     /// The declared type of the parameter at a place.
     pub(super) fn declared(&self, place: usize, declared: &[BindType]) -> BindType {
         declared[self.places[place].parameter]

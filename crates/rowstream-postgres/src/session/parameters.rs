@@ -109,6 +109,8 @@ impl Session {
         statement: &Statement,
         mut numbering: Numbering,
     ) -> Result<NumberingResult, Error> {
+        // Later errors may be those of a type that we tried.
+        let mut first = None;
         loop {
             let sent = numbering.sent(&statement.sql);
             let refused = match self.describe(&sent).await? {
@@ -122,10 +124,14 @@ impl Session {
                 _ if refused.is_mistyped() => self.declare_one(statement, &numbering, at).await?,
                 _ => None,
             };
-            numbering = match next {
-                Some(next) => next,
-                None => return self.describe_declared(statement, refused, at).await,
+            let Some(next) = next else {
+                let declared = self.describe_declared(statement, refused, at).await?;
+                return Ok(declared.map_err(|error| first.unwrap_or(error)));
             };
+            numbering = next;
+            if first.is_none() && refused.is_mistyped() {
+                first = Some(refused.into_refusal(at));
+            }
         }
     }
 
@@ -158,28 +164,38 @@ impl Session {
         Ok(Some(next))
     }
 
-    /// A numbering with one further declared type, if PostgreSQL gets further than `at` with it. It
-    /// takes a parameter for text in `(select $1)` and `array[$1]`, and doesn't know the type of a list
-    /// in `cardinality($1)`. Types of numbers aren't tried, because `real_column = (select 0.1)` doesn't
-    /// find 0.1.
+    /// A numbering with one further declared type that PostgreSQL accepts, or with which it gets
+    /// further than `at`. It takes a parameter for text in `(select $1)` and `array[$1]`, and doesn't
+    /// know the type of a list in `cardinality($1)`. Types of numbers aren't tried, because
+    /// `real_column = (select 0.1)` doesn't find 0.1.
     async fn declare_one(
         &mut self,
         statement: &Statement,
         numbering: &Numbering,
         at: Option<usize>,
     ) -> Result<Option<Numbering>, Error> {
-        for place in numbering.untyped_places(at, &statement.types) {
+        let number = BindType::One(ParamType::Number);
+        let mut places = numbering.untyped_places_near(at, &statement.types);
+        places.retain(|&place| numbering.declared(place, &statement.types) != number);
+        let mut further = None;
+        for place in places.into_iter().take(NEAREST) {
             let typed = numbering.declared_at(&[place], &statement.types);
-            let is_number = numbering.declared(place, &statement.types) == BindType::One(ParamType::Number);
-            if !is_number && self.gets_further(statement, &typed, at).await? {
-                return Ok(Some(typed));
+            let sent = typed.sent(&statement.sql);
+            match self.describe(&sent).await? {
+                Ok(_) => return Ok(Some(typed)),
+                Err(refused)
+                    if further.is_none() && is_further(&refused, typed.place_of(&refused, &sent), at) =>
+                {
+                    further = Some(typed);
+                }
+                Err(_) => {}
             }
         }
-        Ok(None)
+        Ok(further)
     }
 
-    /// True if PostgreSQL accepts the statement by a numbering, or refuses it for a parameter at
-    /// another place.
+    /// True if PostgreSQL accepts the statement by a numbering, or doesn't know the type of a parameter
+    /// at another place.
     async fn gets_further(
         &mut self,
         statement: &Statement,
@@ -189,10 +205,7 @@ impl Session {
         let sent = numbering.sent(&statement.sql);
         Ok(match self.describe(&sent).await? {
             Ok(_) => true,
-            Err(refused) => {
-                (refused.is_undetermined() || refused.is_mistyped())
-                    && numbering.place_of(&refused, &sent) != at
-            }
+            Err(refused) => refused.is_undetermined() && numbering.place_of(&refused, &sent) != at,
         })
     }
 
@@ -272,6 +285,15 @@ impl Session {
 
 /// A numbering that PostgreSQL accepts with its statement, or the reason why it accepts none.
 type NumberingResult = Result<(Numbering, ParsedStatement), Error>;
+
+/// The most places whose declared types are tried after one error.
+const NEAREST: usize = 8;
+
+/// True if an error at `place` shows that a type has mended the one at `at`. An operator that refuses
+/// an operand before `at` may refuse just that type.
+fn is_further(refused: &DatabaseError, place: Option<usize>, at: Option<usize>) -> bool {
+    refused.is_undetermined() && place != at || refused.is_mistyped() && place > at
+}
 
 /// `ambiguous_function`: several functions or operators could be meant.
 const AMBIGUOUS: &str = "42725";

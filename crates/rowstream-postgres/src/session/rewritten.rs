@@ -23,6 +23,7 @@ use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 
 use super::super::error::DatabaseError;
+use super::parts::literal;
 use super::{Isolation, Session, column, unsendable};
 
 /// How often a response begins again. Each time, a table was rewritten within milliseconds.
@@ -120,13 +121,26 @@ impl Session {
         if plans.is_empty() {
             return Ok(());
         }
-        let planned = format!(
-            "savepoint planned; set local plan_cache_mode = force_generic_plan; {}; \
-             set local plan_cache_mode to default",
-            plans.join("; ")
-        );
-        match self.simple(&planned).await {
-            Err(_) if self.connection().status == b'E' => self.simple("rollback to savepoint planned").await,
+        let force =
+            "select current_setting('plan_cache_mode'); set local plan_cache_mode = force_generic_plan";
+        let Some(former) = self.attempt(force).await?.and_then(|mut row| row.pop().flatten()) else {
+            return Ok(());
+        };
+        for plan in &plans {
+            self.attempt(plan).await?;
+        }
+        // It may be a setting of the role, which isn't the default.
+        self.simple(&format!("select set_config('plan_cache_mode', '{}', true)", literal(&former))).await
+    }
+
+    /// Runs statements of our own in a savepoint, and returns the column of their last row. If the
+    /// server refuses them, `None`, and the transaction continues with its earlier locks.
+    async fn attempt(&mut self, sql: &str) -> Result<Option<Vec<Option<String>>>, Error> {
+        let attempted = format!("savepoint attempted; {sql}; release savepoint attempted");
+        match self.run(&attempted, 1).await {
+            Err(_) if self.connection().status == b'E' => {
+                self.simple("rollback to savepoint attempted").await.map(|()| None)
+            }
             ended => ended,
         }
     }
