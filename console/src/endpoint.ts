@@ -61,6 +61,8 @@ export class EndpointView extends LitElement {
   run?: Run;
   /** The dates and times that are written as text. */
   #texts = new Set<string>();
+  /** True once the query has had an option. An option that is cleared doesn't fold its field away. */
+  #hasOptions = false;
   #isDue = false;
   /** What the table shows while it is paused. */
   #pausedAt = 0;
@@ -79,6 +81,7 @@ export class EndpointView extends LitElement {
   protected willUpdate(changed: Map<string, unknown>): void {
     const before = changed.get("endpoint") as Endpoint | undefined;
     if (before && before.path !== this.endpoint.path) this.#forget();
+    this.#hasOptions ||= this.endpoint.options.some(({ name }) => this.query.has(name));
   }
 
   disconnectedCallback(): void {
@@ -92,6 +95,7 @@ export class EndpointView extends LitElement {
     this.isFollowing = this.isPaused = false;
     this.said = "";
     this.#texts.clear();
+    this.#hasOptions = false;
   }
 
   /** Once per frame at most, however fast rows come. */
@@ -137,9 +141,8 @@ export class EndpointView extends LitElement {
       if (param.in === "path") path = path.replace(`{${param.name}}`, encodeURIComponent(value));
       else if (value === "") continue;
       else if (param.in === "header") headers[param.name] = value;
-      // Conditions are pairs of their own: `status=eq.PAID&amount=gt.5`.
       else if (param.schema.type === "object")
-        for (const [column, condition] of new URLSearchParams(value)) query.append(column, condition);
+        for (const [column, condition] of conditions(value)) query.append(column, condition);
       else for (const item of items(param, value)) query.append(param.name, item);
     }
     const format = this.#format;
@@ -214,13 +217,13 @@ export class EndpointView extends LitElement {
   }
 
   protected render() {
-    const { name, summary, needsToken, hasPage } = this.endpoint;
+    const { name, summary, needsToken } = this.endpoint;
     return html`<article aria-labelledby="title">
       <a class="back" href="#/endpoints">← All endpoints</a>
       <header class="title">
         <h1 id="title"><span class="method">GET</span> ${pathOf(name)}</h1>
         <span class="grow"></span>
-        ${hasPage ? html`<button class="quiet" @click=${this.#openPage}>Open as a page</button>` : nothing}
+        ${this.#pageButton()}
         <button class="quiet" @click=${() => this.#copy("Link", location.href)}>Copy link</button>
       </header>
       ${summary ? html`<p class="summary">${summary}</p>` : nothing}
@@ -277,12 +280,13 @@ export class EndpointView extends LitElement {
 
   /** Parameters of the response, folded unless the page's address has one. */
   #options() {
-    const { options } = this.endpoint;
+    const { path, options } = this.endpoint;
     if (options.length === 0) return nothing;
-    return html`<details class="options" ?open=${options.some(({ name }) => this.query.has(name))}>
+    const details = html`<details class="options" ?open=${this.#hasOptions}>
       <summary>Options of the response</summary>
       <div class="fields">${repeat(options, (option) => option.name, (option) => this.#field(option))}</div>
     </details>`;
+    return keyed(path, details);
   }
 
   #field(param: Param) {
@@ -446,7 +450,8 @@ export class EndpointView extends LitElement {
   }
 
   #code() {
-    const all = snippets({ ...this.#request(), reads: this.#reads }, token() !== "");
+    const asked = { ...this.#request(), reads: this.#reads };
+    const all = snippets(asked, this.endpoint.formats, token() !== "");
     const { name, text } = all[this.language]!;
     return html`<section class="card code" aria-label="The same request elsewhere">
       <div class="tabs" role="group" aria-label="Language">
@@ -493,6 +498,27 @@ export class EndpointView extends LitElement {
     </details>`;
   }
 
+  #pageButton() {
+    if (!this.endpoint.hasPage) return nothing;
+    const obstacle = this.#pageObstacle;
+    return html`<button
+      class="quiet"
+      ?disabled=${obstacle !== undefined}
+      title=${obstacle ?? nothing}
+      @click=${this.#openPage}
+    >
+      Open as a page
+    </button>`;
+  }
+
+  /** The reason why a page of its own would lack a part of the request. */
+  get #pageObstacle(): string | undefined {
+    const [header] = Object.keys(this.#request().headers);
+    if (header) return `A browser can't send the header ${header} when it opens a page`;
+    const { needsToken, takesPassword } = this.endpoint;
+    return needsToken && !takesPassword ? "A browser can't send your token when it opens a page" : undefined;
+  }
+
   /** The server's own page of the list sorts, filters and links its rows. */
   #openPage = (): void => {
     const url = this.#filled()?.url;
@@ -529,6 +555,11 @@ export class EndpointView extends LitElement {
     link.click();
     this.said = `${link.download} is downloaded by the browser`;
   };
+}
+
+/** Conditions are pairs of their own: `status=eq.PAID&amount=gt.5`. A plus sign isn't a space in them. */
+function conditions(value: string): URLSearchParams {
+  return new URLSearchParams(value.replaceAll("+", "%2B"));
 }
 
 /** A list is written with commas, but where a text may have one. */

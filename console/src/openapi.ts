@@ -39,6 +39,8 @@ export interface Endpoint {
   hasPage: boolean;
   columns: { name: string; schema: Schema }[];
   needsToken: boolean;
+  /** True if browsers can ask for a name and a password instead of the token. */
+  takesPassword: boolean;
 }
 
 interface Operation {
@@ -117,6 +119,7 @@ function readEndpoint(document: Document, path: string, operation: Operation): E
       schema: resolve<Schema>(document, schema),
     })),
     needsToken: (operation.security ?? []).some((scheme) => Object.keys(scheme).length > 0),
+    takesPassword: (operation.security ?? []).some((scheme) => "basic" in scheme),
   };
 }
 

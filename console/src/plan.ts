@@ -71,7 +71,7 @@ export class PlanView extends LitElement {
 
 async function explain(asked: Asked): Promise<Statement[]> {
   const url = new URL(asked.url);
-  for (const name of ["_end", "_follow", "_after"]) url.searchParams.delete(name);
+  for (const name of ["_end", "_follow", "_after", "_shard", "_snapshot"]) url.searchParams.delete(name);
   url.searchParams.set("_format", "json");
   url.searchParams.set("_explain", "1");
   const response = await request(url, { headers: asked.headers });

@@ -10,8 +10,9 @@ export interface Snippet {
 /** The parameters that our clients set themselves. */
 const CLIENTS = ["_format", "_end", "_follow"];
 
-export function snippets(asked: Asked, hasToken: boolean): Snippet[] {
-  const read = reader(asked);
+/** Snippets of a request to an endpoint with these formats. */
+export function snippets(asked: Asked, formats: string[], hasToken: boolean): Snippet[] {
+  const read = reader(asked, formats);
   return [
     { name: "curl", text: curl(asked, hasToken) },
     { name: "JavaScript", text: read ? client(read, asked, hasToken) : script(asked, hasToken) },
@@ -19,12 +20,14 @@ export function snippets(asked: Asked, hasToken: boolean): Snippet[] {
   ];
 }
 
-/** The function of our clients that reads the same rows, if the answer has records. */
-function reader({ url, reads }: Asked): "rows" | "follow" | undefined {
-  if (reads === "text" || reads === "bytes") return undefined;
-  const isTail = reads === "tail" || (reads === "sse" && url.searchParams.has("_follow"));
-  return isTail ? "follow" : "rows";
+/** The function of our clients that reads the same rows, if the endpoint has the format that it asks for. */
+function reader(asked: Asked, formats: string[]): "rows" | "follow" | undefined {
+  if (asked.reads === "text" || asked.reads === "bytes") return undefined;
+  if (isTail(asked)) return formats.includes("sse") ? "follow" : undefined;
+  return formats.includes("ndjson") ? "rows" : undefined;
 }
+
+const isTail = ({ url }: Asked): boolean => url.searchParams.has("_follow");
 
 function clientUrl({ url }: Asked): string {
   const own = new URL(url);
@@ -62,13 +65,18 @@ for await (const row of ${read}(${clientUrl(asked)}${list})) {
 }`;
 }
 
-function script({ url, headers }: Asked, hasToken: boolean): string {
+function script(asked: Asked, hasToken: boolean): string {
+  const { url, headers } = asked;
   const all = [...(hasToken ? ['"Authorization": `Bearer ${process.env.TOKEN}`'] : []), ...members(headers)];
   const list = all.length ? `, { headers: { ${all.join(", ")} } }` : "";
+  // A live tail has no end to wait for.
+  const read = isTail(asked)
+    ? "for await (const text of response.body.pipeThrough(new TextDecoderStream())) process.stdout.write(text);"
+    : "const text = await response.text();";
   return `const response = await fetch(${JSON.stringify(url.href)}${list});
 if (!response.ok) throw new Error((await response.json()).detail);
 // It throws if the answer is cut.
-const text = await response.text();`;
+${read}`;
 }
 
 function pythonClient(read: string, asked: Asked, hasToken: boolean): string {
@@ -84,12 +92,20 @@ for row in rowstream.${read}(${[clientUrl(asked), ...options].join(", ")}):
     print(row)`;
 }
 
-function python({ url, headers }: Asked, hasToken: boolean): string {
+function python(asked: Asked, hasToken: boolean): string {
+  const { url, headers } = asked;
   const all = [...(hasToken ? ['"Authorization": f"Bearer {os.environ[\'TOKEN\']}"'] : []), ...members(headers)];
-  const list = all.length ? `, headers={${all.join(", ")}}` : "";
+  const options = [
+    JSON.stringify(url.href),
+    ...(all.length ? [`headers={${all.join(", ")}}`] : []),
+    ...(isTail(asked) ? ["stream=True"] : []),
+  ];
+  const read = isTail(asked)
+    ? "for line in response.iter_lines():  # it raises if the answer is cut\n    print(line.decode())"
+    : "body = response.content  # it raises if the answer is cut";
   return `${hasToken ? "import os\n\n" : ""}import requests
 
-response = requests.get(${JSON.stringify(url.href)}${list})
+response = requests.get(${options.join(", ")})
 response.raise_for_status()
-body = response.content  # it raises if the answer is cut`;
+${read}`;
 }

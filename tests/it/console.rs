@@ -277,7 +277,7 @@ async fn a_million_rows_are_scrolled_in_bounded_memory() {
 }
 
 /// Conditions got a name with an underscore in OpenAPI, and the form lost their field. Options of the response
-/// had no fields.
+/// had no fields. Later, the fields folded away when the only option was cleared.
 #[tokio::test]
 async fn conditions_and_options_have_fields() {
     let sql = "/*\nkey = [\"id\"]\nfilter = true\n*/\nselect 1 as id union all select 2 order by id";
@@ -299,6 +299,44 @@ async fn conditions_and_options_have_fields() {
     assert!(curl.contains("?id=gt.1&_digest=sha-256&_wait=end&"), "{curl}");
     console.open(server.address(), "/list?_wait=end").await;
     assert_eq!(console.0.run(open).await, true);
+    console.0.run("const field = document.querySelector('#param-_wait'); field.value = ''; field.dispatchEvent(new Event('change'));").await;
+    console.wait("return location.hash === '#/endpoints/list';").await;
+    assert_eq!(console.0.run(open).await, true);
+    console.has_no_errors().await;
+}
+
+/// Our clients ask for NDJSON, or for events of a live tail. The snippets called them even if the endpoint
+/// lacked these formats: the response was a 406, or the list without its tail.
+#[tokio::test]
+async fn snippets_ask_only_for_formats_of_their_endpoint() {
+    let follow = "key = [\"n\"]\nfollow = { poll = \"20ms\" }";
+    let [events, sequence, lines] = [r#"["sse"]"#, r#"["json-seq", "csv"]"#, r#"["ndjson"]"#]
+        .map(|formats| format!("/*\nformats = {formats}\n{follow}\n*/\nselect 1 as n order by n"));
+    let files = [
+        ("rowstream.toml", CONFIG),
+        ("nothing.sql", "create table t (a)"),
+        ("endpoints/events.sql", events.as_str()),
+        ("endpoints/sequence.sql", sequence.as_str()),
+        ("endpoints/lines.sql", lines.as_str()),
+    ];
+    let (server, console) = tokio::join!(Launch::files(&files).start(), Console::start());
+    for (place, javascript, python) in [
+        ("/events", "/events?_format=sse&_end=1\")", "requests.get("),
+        ("/events?_follow=1", "of follow(", "rowstream.follow("),
+        ("/sequence", "/sequence?_format=json-seq&_end=1\")", "requests.get("),
+        ("/sequence?_follow=1", "&_follow=1\")", "&_follow=1\", stream=True)"),
+        ("/lines", "of rows(", "rowstream.rows("),
+        ("/lines?_follow=1", "&_follow=1\")", "&_follow=1\", stream=True)"),
+    ] {
+        console.open(server.address(), place).await;
+        for (language, expected) in [("JavaScript", javascript), ("Python", python)] {
+            click_button(&console, language).await;
+            let is_shown = format!("return document.querySelector('.code pre').ariaLabel === '{language}';");
+            console.wait(&is_shown).await;
+            let snippet = console.text("return document.querySelector('.code pre').textContent;").await;
+            assert!(snippet.contains(expected), "{place}: {snippet}");
+        }
+    }
     console.has_no_errors().await;
 }
 
@@ -977,13 +1015,23 @@ const FILTERED: &str = "/*\nkey = [\"id\"]\nfilter = true\nsort = true\n*/\n\
     with recursive n(id) as (select 1 union all select id + 1 from n where id < 10)\n\
     select id, 'Nr. ' || id as text from n order by id";
 
+/// A list with conditions that also reads a header.
+const OF_TENANT: &str = "/*\nkey = [\"id\"]\nfilter = true\n[params]\n\
+    tenant = { type = \"text\", in = \"header\", header = \"X-Tenant\", default = \"shop\" }\n*/\n\
+    select 1 as id where :tenant <> ''";
+
 async fn filtered() -> Server {
-    let files =
-        [("rowstream.toml", CONFIG), ("nothing.sql", "create table t (a)"), ("endpoints/list.sql", FILTERED)];
+    let files = [
+        ("rowstream.toml", CONFIG),
+        ("nothing.sql", "create table t (a)"),
+        ("endpoints/list.sql", FILTERED),
+        ("endpoints/of-tenant.sql", OF_TENANT),
+    ];
     Launch::files(&files).start().await
 }
 
-/// The conditions are named `_filters` in the OpenAPI document, and the form had no field for them.
+/// The conditions are named `_filters` in the OpenAPI document, and the form had no field for them. Later, a
+/// plus sign in the field became a space.
 #[tokio::test]
 async fn conditions_have_a_field() {
     let (server, console) = tokio::join!(filtered(), Console::start());
@@ -1006,6 +1054,9 @@ async fn conditions_have_a_field() {
     let (state, result) = console.ended().await;
     assert_eq!(state, "complete", "{result}");
     assert!(result.contains("6 rows"), "{result}");
+    console.open(server.address(), "/list?_filters=text%3Dneq.%2B41").await;
+    let curl = console.text("return document.querySelector('.code pre').textContent;").await;
+    assert!(curl.contains("/list?text=neq.%2B41&_format="), "{curl}");
     console.has_no_errors().await;
 }
 
@@ -1023,6 +1074,14 @@ async fn a_list_opens_as_a_page() {
     assert_eq!(url, server.url("/list?order=id.desc&_format=html"));
     let page = get(&url).await;
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"), "{}", page.text());
+    // A page can't be opened with a header, and was opened without it.
+    let obstacle = "const found = [...document.querySelectorAll('button')]
+            .find((button) => button.innerText.startsWith('Open as a page'));
+        return [found.disabled, found.title.includes('X-Tenant')];";
+    for (place, is_disabled) in [("/of-tenant", false), ("/of-tenant?X-Tenant=other", true)] {
+        console.open(server.address(), place).await;
+        assert_eq!(console.0.run(obstacle).await, json!([is_disabled, is_disabled]), "{place}");
+    }
     // Lists without conditions have no page.
     console.open(plain.address(), "/rows").await;
     let offers = "return document.querySelector('header.title').innerText.includes('page');";
