@@ -347,6 +347,7 @@ impl App {
         let endpoint = self.refined_endpoint(found, request);
         let claims = tracker.credentials.claims_for(&endpoint.params)?;
         let mut stream_request = read_stream_request(endpoint, found, request, claims, body, refined)?;
+        stream_request.vary_range = range::is_read(&self.config.endpoints[found.endpoint], request.method());
         if stream_request.reading.format == Format::Html {
             let limit = refined.map(|refined| refined.limit).unwrap_or_default();
             let own = &self.config.endpoints[found.endpoint];
@@ -401,9 +402,7 @@ impl App {
             }
             false => None,
         };
-        let settings = endpoint.refine_settings();
-        // A statement with a limit of its own has no pages.
-        if settings.is_some_and(|settings| !settings.has_limit) {
+        if range::is_read(endpoint, request.method()) {
             range::move_to_url(request)?;
         }
         let refined = match self.refine(found, request, body.as_deref_mut()).await {

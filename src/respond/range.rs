@@ -4,13 +4,15 @@
 //! It becomes `limit` and `offset` of the request's URL, so everything else only knows these. Ranges in
 //! other units, such as bytes, are ignored (RFC 9110, section 14.2).
 
-use http::{HeaderMap, HeaderName, Request, header};
+use http::{HeaderMap, HeaderName, Method, Request, header};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::shown;
 use rowstream_core::filter::{self, Refinement};
 use rowstream_core::params;
 
+use super::request_body::has_body;
 use super::signed::set_query;
+use crate::endpoint::Endpoint;
 
 /// PostgREST's header for the unit of a range.
 const RANGE_UNIT: HeaderName = HeaderName::from_static("range-unit");
@@ -57,6 +59,13 @@ impl RowRange {
         let limit = ends.into_iter().flatten().min().map(|end| (end - first).max(0));
         (first, limit)
     }
+}
+
+/// True if a range of rows changes the response of an endpoint. A statement with a limit of its own has no
+/// pages. Only GET has ranges (RFC 9110, section 14.2), and HEAD has the headers of GET.
+pub(super) fn is_read(endpoint: &Endpoint, method: &Method) -> bool {
+    let has_pages = endpoint.refine_settings().is_some_and(|settings| !settings.has_limit);
+    has_pages && !has_body(method)
 }
 
 /// Moves a range of rows from the headers of a request into its URL. If the URL has `limit` or `offset`,

@@ -78,7 +78,7 @@ pub(super) struct StreamRequest<'a> {
     /// The query of its URL.
     pub(super) url_query: Option<&'a str>,
     pub(super) vary_accept: bool,
-    /// True if a range of rows was asked for in a header.
+    /// True if a header can ask for a range of its rows.
     pub(super) vary_range: bool,
     /// The compression that the client accepts; `None` if it isn't negotiated.
     pub(super) encoding: Option<Encoding>,
@@ -168,7 +168,6 @@ pub(super) fn read_stream_request<'a, B>(
     let counted = total.map(|total| Box::new(total.of_response(page, reading.after.is_some())));
     let url_query = request.uri().query();
     let index = found.endpoint;
-    let vary_range = refined.is_some() && request.headers().contains_key(header::RANGE);
     Ok(StreamRequest {
         endpoint,
         index,
@@ -176,7 +175,7 @@ pub(super) fn read_stream_request<'a, B>(
         followed,
         url_query,
         vary_accept,
-        vary_range,
+        vary_range: false,
         encoding,
         asked,
         page,
