@@ -16,6 +16,8 @@ pub struct Discovery {
     pub peers: Vec<String>,
     /// The Consul agent at which this replica registers itself. `None`: it doesn't register.
     pub consul: Option<Consul>,
+    /// The `address` at the start, with which it registers.
+    pub registered: Option<Authority>,
 }
 
 /// `[discovery.consul]`: the agent, and the service to register.
@@ -40,8 +42,10 @@ impl fmt::Debug for Consul {
 
 pub(super) fn read(value: &Value<'_>) -> Discovery {
     let Some(mut table) = value.table("[discovery]") else { return Discovery::default() };
+    let address = table.take("address").and_then(|value| read_address(&value));
     let discovery = Discovery {
-        address: table.take("address").and_then(|value| read_address(&value)),
+        registered: address.clone(),
+        address,
         peers: table.take("peers").and_then(|value| read_peers(&value)).unwrap_or_default(),
         consul: table.take("consul").and_then(|value| read_consul(&value)),
     };

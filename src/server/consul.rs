@@ -44,7 +44,7 @@ impl Registration {
         admin: Option<SocketAddr>,
     ) -> Result<Option<Self>, String> {
         let Some(consul) = config.discovery.consul.clone() else { return Ok(None) };
-        let (host, port) = match &config.discovery.address {
+        let (host, port) = match &config.discovery.registered {
             Some(address) => (address.host().to_owned(), address.port_u16().unwrap_or(public.port())),
             None if public.ip().is_unspecified() => return Err(NOWHERE.to_owned()),
             None => (public.ip().to_string(), public.port()),

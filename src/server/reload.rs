@@ -196,7 +196,7 @@ fn keep_start_settings(config: &mut Config, before: &Config) -> Result<Vec<&'sta
         listen,
         socket_mode,
         admin_listen,
-        discovery: Discovery { address, consul, peers: _ },
+        discovery: Discovery { address: _, registered, consul, peers: _ },
         limits:
             Limits {
                 max_connections,
@@ -238,8 +238,9 @@ fn keep_start_settings(config: &mut Config, before: &Config) -> Result<Vec<&'sta
     changed.extend(kept("`admin_listen`", &mut config.admin_listen, admin_listen));
     changed.extend(kept("`[discovery.consul]`", &mut config.discovery.consul, consul));
     // The other replicas see the new one.
-    let is_new_address = consul.is_some() && config.discovery.address != *address;
-    changed.extend(is_new_address.then_some("for Consul, `address` of `[discovery]`"));
+    let address =
+        kept("for Consul, `address` of `[discovery]`", &mut config.discovery.registered, registered);
+    changed.extend(address.filter(|_| consul.is_some()));
     changed.extend(kept("`max_connections`", &mut config.limits.max_connections, max_connections));
     changed.extend(keep_start_settings_of_tls(&mut config.tls, tls.as_ref())?);
     Ok(changed)

@@ -30,6 +30,7 @@ async fn keys_that_are_not_unique_are_a_warning() {
         ("at", "select id, at from seen order by at", false),
         ("at", "select distinct at from event order by at", false),
         ("at", "select at, count(*) as n from event group by at order by at", false),
+        ("at", "select at, count(*) as n from event where tenant = 1 group by at order by at", false),
         ("at", "select id + 0 as at from event order by at", false),
         ("at", "select e.at from event e join loose l on l.a = e.id order by at", false),
         ("at", "select at from (select at from event) e order by at", false),

@@ -290,7 +290,8 @@ async fn keys_that_only_change_at_the_start_are_warned_of() {
         names.sort();
         names
     };
-    assert_eq!(warnings(), all([expected.clone(), vec![of_consul]].concat()));
+    expected.push(of_consul.clone());
+    assert_eq!(warnings(), all(expected.clone()));
     // They are still different.
     let seen = warnings();
     reload(&server, "reloaded: 1 endpoints").await;
@@ -299,9 +300,14 @@ async fn keys_that_only_change_at_the_start_are_warned_of() {
     write(&server, "rowstream.toml", &before.replace("10.0.0.5", "10.0.0.6"));
     let seen = warnings();
     reload(&server, "reloaded: 1 endpoints").await;
+    assert_eq!(warnings(), all([seen, vec![of_consul]].concat()));
+    // Consul has this address. It was compared with the one before, so this was a warning.
+    write(&server, "rowstream.toml", &before);
+    let seen = warnings();
+    reload(&server, "reloaded: 1 endpoints").await;
     assert_eq!(warnings(), seen);
     let (without_tls, _) = before.split_once("[tls]").expect("it is there");
-    write(&server, "rowstream.toml", &without_tls.replace("10.0.0.5", "10.0.0.6"));
+    write(&server, "rowstream.toml", without_tls);
     reload(&server, "reloaded: 1 endpoints").await;
     expected = vec!["adding or removing `[tls]`".to_owned()];
     assert_eq!(warnings(), all([seen, expected].concat()));
