@@ -59,8 +59,8 @@ pub(super) struct Args {
     /// command continues it.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The file that contains the bearer token, read for each request. It's in the variable ROWSTREAM_TOKEN
-    /// otherwise.
+    /// The file that contains the bearer token, read for each request; a pipe is read once. It's in the
+    /// variable ROWSTREAM_TOKEN otherwise.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// A PEM file of the authorities to trust for the server's certificate, instead of the

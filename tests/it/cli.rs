@@ -24,33 +24,39 @@ fn stderr(output: &Output) -> String {
 /// rows, and no error.
 #[tokio::test]
 async fn a_list_is_no_item_of_in() {
-    let maria =
-        MariaDb::new("create table item (id bigint primary key); insert into item values (1), (2), (3)");
+    let create = "create table item (id integer primary key, name varchar(10), day date);\n\
+        insert into item values (1, 'a', '2026-01-01'), (2, 'b', '2026-01-02'), (3, 'c', '2026-01-03');";
+    let maria = MariaDb::new(create);
     let maria = maria.url();
-    let create = "create table item (id integer primary key);\ninsert into item values (1), (2), (3);";
-    for url in ["sqlite:item.db", &maria] {
+    for (url, (kind, column, query)) in [
+        ("sqlite:item.db", ("integer[]", "id", "3,1")),
+        ("sqlite:item.db", ("text[]", "name", "c&ids=a")),
+        (&maria, ("integer[]", "id", "3,1")),
+        (&maria, ("number[]", "id", "3,1")),
+        (&maria, ("text[]", "name", "c&ids=a")),
+        (&maria, ("date[]", "day", "2026-01-03,2026-01-01")),
+    ] {
         let config = format!("[source.db]\nurl = \"{url}\"\ncreate = [\"item.sql\"]\n");
         let endpoint = |item: &str| {
-            let sql = format!("select id from item where :ids is null or id in ({item}) order by id");
-            format!("/*\n[params]\nids = {{ type = \"integer[]\", optional = true }}\n*/\n{sql}")
+            let sql = format!("select id from item where :ids is null or {column} in ({item}) order by id");
+            format!("/*\n[params]\nids = {{ type = \"{kind}\", optional = true }}\n*/\n{sql}")
         };
         let wrong = endpoint(":ids");
         let checked =
             check(&[("rowstream.toml", &config), ("item.sql", create), ("endpoints/a.sql", &wrong)]).await;
         let said = stderr(&checked);
         assert_eq!(code(&checked), Some(1), "{url}: {said}");
-        assert_eq!(
-            said.matches("`in (:ids)` compares with the list as one text").count(),
-            1,
-            "{url}: {said}"
-        );
+        let complaint = "`in (:ids)` compares with the list as one text";
+        assert_eq!(said.matches(complaint).count(), 1, "{url}: {said}");
         let hint = said.split("write `in (").nth(1).and_then(|hint| hint.split(")`").next()).expect(&said);
 
         let right = endpoint(hint);
         let files = [("rowstream.toml", &*config), ("item.sql", create), ("endpoints/a.sql", &right)];
         let server = Server::start(&files).await;
-        assert_eq!(get(&server.url("/a?ids=3&ids=1")).await.text(), "[{\"id\":1},{\"id\":3}]", "{url}");
-        assert_eq!(get(&server.url("/a")).await.text(), "[{\"id\":1},{\"id\":2},{\"id\":3}]", "{url}");
+        let listed = get(&server.url(&format!("/a?ids={query}"))).await;
+        assert_eq!(listed.text(), "[{\"id\":1},{\"id\":3}]", "{url}: {right}");
+        let all = get(&server.url("/a")).await;
+        assert_eq!(all.text(), "[{\"id\":1},{\"id\":2},{\"id\":3}]", "{url}: {right}");
     }
     let ran =
         rowstream(&["query", &maria, "select id from item where id in (:ids)", "-p", "ids:integer[]=1,2"])

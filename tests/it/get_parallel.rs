@@ -115,7 +115,7 @@ async fn a_shard_without_marks_is_requested_again() {
 async fn shards_of_two_settings_are_no_file() {
     let db = TestDb::new().await;
     db.execute(
-        "create table event as select n as id, nullif(n % 2, 0) as odd from generate_series(1, 60000) n",
+        "create table event as select n as id, nullif(n % 2, 0) as odd from generate_series(1, 150000) n",
     )
     .await;
     let config = |more: &str| format!("[source.db]\nurl = \"{}\"\npool = {{ max = 40 }}\n{more}", db.url());
@@ -131,8 +131,9 @@ async fn shards_of_two_settings_are_no_file() {
     {
         fs::write(server.folder().join("rowstream.toml"), config("")).unwrap();
         reload(&server, 2 * round + 1).await;
-        let proxy =
-            behind_proxy(&server, Faults { cut: Some((100_000, Cut::Close)), ..Faults::default() }).await;
+        // A connection has at most one mark, so a shard of NDJSON needs 50 of them, with a pause before each.
+        let cut = Faults { cut: Some((30_000, Cut::Close)), ..Faults::default() };
+        let proxy = behind_proxy(&server, cut).await;
         let url = format!("http://{}{name}", proxy.address());
         let changed = async {
             wait_until("each shard is cut", async || proxy.connections() >= 3).await;

@@ -36,7 +36,7 @@ pub static DIALECT: Dialect = Dialect {
     decimals: Decimals::Exact,
     // A limit can't be an expression. If its parameter is NULL, we bind the number for all rows.
     null_limit: None,
-    list_items: Some("select v from json_table(:list, '$[*]' columns (v bigint path '$')) as l"),
+    list_items: Some(list_items),
     keys: Keys {
         cast: Affixes::NOTHING,
         // The database doesn't use indexes to compare whole rows.
@@ -98,6 +98,18 @@ pub static DIALECT: Dialect = Dialect {
     }),
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None, references: REFERENCES }),
 };
+
+/// The items of a list, in a type that compares as the list's.
+fn list_items(list: &str, kind: &str) -> String {
+    let column = match kind {
+        "integer" => "bigint",
+        "number" => "decimal(65, 20)",
+        "timestamp" => "datetime(6)",
+        "boolean" | "date" | "json" => kind,
+        _ => "varchar(1000)",
+    };
+    format!("select v from json_table(:{list}, '$[*]' columns (v {column} path '$')) as l")
+}
 
 /// Collations usually ignore case. The first half of `like` can use an index, the second is exact.
 const FILTERS: Filters = Filters {

@@ -33,7 +33,7 @@ pub static DIALECT: Dialect = Dialect {
     decimals: Decimals::Rounded,
     // SQLite refuses NULL ("datatype mismatch"). -1 means no limit, and 0 as an offset.
     null_limit: Some(Affixes { before: "ifnull(", behind: ", -1)" }),
-    list_items: Some("select value from json_each(:list)"),
+    list_items: Some(|list, _| format!("select value from json_each(:{list})")),
     keys: Keys {
         // A column with a `+` has no declared type, so formats write its value as stored.
         cast: Affixes { before: "+", behind: "" },

@@ -14,6 +14,7 @@ const HEAD: u64 = 64 << 10;
 const MARK: &[u8] = "\u{feff}".as_bytes();
 /// A first line that begins with this sets the delimiter for Excel.
 const TOLD: &[u8] = b"sep=";
+const DELIMITERS: [u8; 4] = *b"|\t;,";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CsvLayout {
@@ -61,15 +62,22 @@ fn first_line(text: &[u8]) -> &[u8] {
 /// The delimiter that occurs most often in the first line with text, outside of quotes.
 fn likeliest(text: &[u8]) -> u8 {
     let is_line_end = |byte: &&u8| matches!(byte, b'\n' | b'\r');
-    let mut in_quotes = false;
+    // Inside a value without quotes, a quote is an ordinary character.
+    let (mut in_quotes, mut may_open) = (false, true);
     let outside = text.iter().skip_while(is_line_end).filter(|byte| {
-        in_quotes ^= **byte == b'"';
+        match (in_quotes, **byte) {
+            // In quotes, two quotes are one character.
+            (true, b'"') => (in_quotes, may_open) = (false, true),
+            (true, _) => {}
+            (false, b'"') => in_quotes = may_open,
+            (false, byte) => may_open = DELIMITERS.contains(&byte),
+        }
         !in_quotes
     });
     let outside: Vec<_> = outside.take_while(|byte| !is_line_end(byte)).collect();
     let count = |delimiter: &u8| outside.iter().filter(|byte| **byte == delimiter).count();
     // If several are equal, the last one wins.
-    *b"|\t;,".iter().max_by_key(|delimiter| count(delimiter)).unwrap_or(&b',')
+    *DELIMITERS.iter().max_by_key(|delimiter| count(delimiter)).unwrap_or(&b',')
 }
 
 /// A command that writes another file, after its purpose.
@@ -103,6 +111,8 @@ mod tests {
             ("SEP=;\na,b;c\n", b';', 6, 1),
             ("\n\r\na;b\n", b';', 0, 0),
             ("\"a\nb,c,d\";e\n1,2,3;4\n", b';', 0, 0),
+            ("name,Diagonal (\")\n\"a; b; c\",15\n", b',', 0, 0),
+            ("\"a \"\";;\"\" b\",c\n", b',', 0, 0),
             ("sep=ab,c\n", b',', 0, 0),
             ("", b',', 0, 0),
         ] {

@@ -77,13 +77,12 @@ impl SqlText {
         dialect: &'static Dialect,
         params: &[Param],
     ) {
-        let is_list = |name: &str| params.iter().any(|param| param.list && param.name == name);
+        let Some(list_items) = dialect.list_items else { return };
+        let list = |item: usize| params.iter().find(|param| param.list && param.name == sql.names[item]);
         let mut items = sql::items_of_in(&sql.text, dialect).into_iter().map(|number| number - 1);
-        let item = items.find(|&item| sql.names.get(item).is_some_and(|name| is_list(name)));
-        if let (Some(query), Some(item)) = (dialect.list_items, item) {
-            let name = &sql.names[item];
+        if let Some((item, Param { name, kind, .. })) = items.find_map(|item| Some((item, list(item)?))) {
             let message = format!("`in (:{name})` compares with the list as one text, which no row has");
-            let hint = format!("write `in ({})`", query.replace(":list", &format!(":{name}")));
+            let hint = format!("write `in ({})`", list_items(name, kind.name()));
             file.error(self.offset(start + sql.places[item]), message, Some(hint));
         }
     }

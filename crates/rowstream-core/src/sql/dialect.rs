@@ -26,9 +26,9 @@ pub struct Dialect {
     /// SQL around a parameter that is the whole limit or offset, so that NULL means "no limit".
     /// `None` if NULL already means that, or if the driver binds another value for it.
     pub null_limit: Option<Affixes>,
-    /// A query of the items of a list `:list`, if the database gets lists as texts of JSON. `None` if
-    /// it has lists, or none at all.
-    pub list_items: Option<&'static str>,
+    /// Writes a query of the items of a list, which has this name and this type in its file, if the
+    /// database gets lists as texts of JSON. `None` if it has lists, or none at all.
+    pub list_items: Option<fn(&str, &str) -> String>,
     /// The way to read a statement in the order of a key, and after a given row.
     pub keys: Keys,
     /// The SQL of the conditions and orders that requests ask for.
@@ -714,7 +714,7 @@ pub mod samples {
         parameter_types: ParameterTypes::Declared,
         decimals: Decimals::Rounded,
         null_limit: Some(Affixes { before: "ifnull(", behind: ", -1)" }),
-        list_items: Some("select value from json_each(:list)"),
+        list_items: Some(|list, _| format!("select value from json_each(:{list})")),
         keys: KEYS,
         filters: Ok(FILTERS),
         writes: &[],

@@ -12,6 +12,10 @@ const FIRST_WORDS: [&[&str]; 5] = [&["insert"], &["update"], &["delete"], &["mer
 const BEHIND_WRITE: [&str; 4] = ["set", "from", "into", "using"];
 /// The words before the bracket of a `with` query.
 const BEFORE_QUERY: [&str; 2] = ["as", "materialized"];
+/// The words of the clauses that may follow a `with` query.
+const BEHIND_QUERY: [&str; 2] = ["search", "cycle"];
+/// The first words of the statement behind the queries of `with`.
+const MAIN_WORDS: [&str; 7] = ["select", "insert", "update", "delete", "merge", "values", "table"];
 
 impl Outline<'_> {
     /// The place of the first of the dialect's [writes](super::Dialect::writes), in bytes. A statement
@@ -39,7 +43,12 @@ impl Outline<'_> {
             let [before, part] = pair else { return false };
             before.text == ")" && part.depth == 0 && !is_between(part)
         });
-        ends.map_or(0, |before| before + 1)
+        let at = ends.map_or(0, |before| before + 1);
+        if !self.parts[at].is_any(&BEHIND_QUERY) {
+            return at;
+        }
+        let begins = self.parts[at..].iter().position(|part| part.is_any(&MAIN_WORDS));
+        begins.map_or(at, |skipped| at + skipped)
     }
 
     /// True if a part begins a query of `with x as (…)` that isn't a list of columns, as in
@@ -92,6 +101,12 @@ mod tests {
             ("with x(a) as (select 1), y as (select 2) delete from t returning a", Some("delete")),
             ("with x as (select 1) insert into t select * from x", Some("insert")),
             ("with x as (select 1 as a) select count(*) delete from x", None),
+            ("with recursive x(a) as (table t) search depth first by a set o delete from x", Some("delete")),
+            (
+                "with x(a) as (table t) cycle a set c using p, y as (select 1) update t set a = 1",
+                Some("update"),
+            ),
+            ("with x(a) as (table t) search breadth first by a set o select count(*) delete from x", None),
             ("update t set a = 1 returning a", Some("update")),
             ("select * from f() as (update int, delete text)", None),
             ("select trim(delete from name), substring(update from 2) from t", None),
