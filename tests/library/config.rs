@@ -470,7 +470,7 @@ fn a_command_writes_the_password_of_a_server() {
         let config = format!("[source.main]\nurl = {url:?}\npassword_command = {command}\n");
         Folder::new(&config, &[("endpoints/a.sql", "select 1")])
     };
-    for url in ["postgres://h/d", "mysql://h/d", "mariadb://h/d"] {
+    for url in ["postgres://h/d", "mysql://h/d", "mariadb://h/d", "flightsql://h"] {
         let folder = folder(url, r#"["./token.sh", "./a b"]"#);
         let [program, argument] = &folder.loaded().sources[0].password_command[..] else {
             panic!("it has two words")
@@ -478,10 +478,10 @@ fn a_command_writes_the_password_of_a_server() {
         assert!(program.ends_with("/./token.sh") && program.len() > "/./token.sh".len(), "{program}");
         assert_eq!(argument, "./a b");
     }
-    for url in ["sqlite:main.db", "flightsql://h", "duckdb:"] {
+    for url in ["sqlite:main.db", "duckdb:"] {
         let report = folder(url, r#"["pass"]"#).report();
         assert!(
-            report.contains("`password_command` is for PostgreSQL, MySQL and MariaDB"),
+            report.contains("`password_command` is for PostgreSQL, MySQL, MariaDB, ODBC"),
             "{url}: {report}"
         );
     }

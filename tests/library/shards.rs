@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rowstream_core::cursor::Signer;
 use rowstream_core::params::ParamValue;
+use rowstream_encode::{CsvDialect, ValueOptions};
 
 use crate::parallel::{LocksAlone, SMALL, assert_is_one_state, server, sorted, until, write_on};
 use crate::support::{Client, Ended, Reply, Server, TestDb, get, rowstream};
@@ -189,8 +190,9 @@ async fn a_table_that_was_written_anew_is_not_read_by_the_places_of_before() {
     let (snapshot, file): (String, i64) = (row.get(0), row.get(1));
     let of_file = |file: i64| {
         let sql = "\nselect * from event where ctid >= $1::tid and ctid < $2::tid";
+        let form = format!("{:?} {:?}", CsvDialect::default(), ValueOptions::DEFAULT);
         let signer =
-            Signer::new("", &["shards", "/s", sql]).bind([("", &ParamValue::Integer(1))].into_iter());
+            Signer::new("", &["shards", "/s", sql, &form]).bind([("", &ParamValue::Integer(1))].into_iter());
         let mut token = Vec::new();
         signer.seal(&[format!(r#"["{snapshot}","100","{file}"]"#).as_bytes()], &mut token);
         server.url(&format!("/s.ndjson?_shard=1/1&_snapshot={}", String::from_utf8(token).unwrap()))
