@@ -771,19 +771,24 @@ async fn a_token_that_is_refused_is_read_again() {
             peer.accept("Bearer one");
             let server = peer.serve(parameters, sql).await;
             assert_answers(&server, target, 200, "at the start").await;
-            for token in ["two", "three"] {
-                write_token(&server, token);
-                peer.accept(&format!("Bearer {token}"));
-                assert_answers(&server, target, 200, token).await;
-            }
-            peer.accept("Bearer four");
-            assert_answers(&server, target, 503, "a file that is late").await;
-            write_token(&server, "four");
-            assert_answers(&server, target, 200, "the file is right").await;
+            assert_follows_the_file(&server, &peer, target).await;
             let said = server.stdout() + &server.stderr();
             assert!(!["two", "three", "four"].iter().any(|token| said.contains(token)), "{said}");
         }
     }
+}
+
+/// Asserts that requests have the token of the file as soon as the server accepts no other.
+async fn assert_follows_the_file(server: &Server, peer: &TokenPeer, target: &str) {
+    for token in ["two", "three"] {
+        write_token(server, token);
+        peer.accept(&format!("Bearer {token}"));
+        assert_answers(server, target, 200, token).await;
+    }
+    peer.accept("Bearer four");
+    assert_answers(server, target, 503, "a file that is late").await;
+    write_token(server, "four");
+    assert_answers(server, target, 200, "the file is right").await;
 }
 
 /// A driver of ADBC keeps the options of its database for all connections.
@@ -799,15 +804,7 @@ async fn a_token_of_a_driver_that_is_refused_is_read_again() {
     let server = Server::start(&files).await;
     let target = "/rows.ndjson";
     assert_answers(&server, target, 200, "at the start").await;
-    for token in ["two", "three"] {
-        write_token(&server, token);
-        peer.accept(&format!("Bearer {token}"));
-        assert_answers(&server, target, 200, token).await;
-    }
-    peer.accept("Bearer four");
-    assert_answers(&server, target, 503, "a file that is late").await;
-    write_token(&server, "four");
-    assert_answers(&server, target, 200, "the file is right").await;
+    assert_follows_the_file(&server, &peer, target).await;
 }
 
 /// A server that gives a token for a user and a password may forget it, and the password may change.

@@ -66,14 +66,19 @@ async fn locks_of_postgresql_end_with_their_request() {
     for _ in 0..2 {
         for path in ["/lock", "/lock_one"] {
             text(&server, path).await;
-            wait_until("the lock is free", async || {
-                let sql = "select count(*) from pg_locks where locktype = 'advisory' and database = \
-                           (select oid from pg_database where datname = current_database())";
-                other.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) == 0
-            })
-            .await;
+            until_unlocked(&other).await;
         }
     }
+}
+
+/// Waits until no session of the database holds an advisory lock.
+async fn until_unlocked(client: &tokio_postgres::Client) {
+    wait_until("the lock is free", async || {
+        let sql = "select count(*) from pg_locks where locktype = 'advisory' and database = \
+                   (select oid from pg_database where datname = current_database())";
+        client.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) == 0
+    })
+    .await;
 }
 
 /// A function that sets the tenant of a request, as for row-level security, left it to the next
@@ -124,12 +129,7 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
                 assert_eq!(text(&server, "/shown").await, format!("[{nothing}]"), "{source} {path}");
                 assert_eq!(text(&server, "/shown_one").await, nothing, "{source} {path}");
             }
-            wait_until("the lock is free", async || {
-                let sql = "select count(*) from pg_locks where locktype = 'advisory' and database = \
-                           (select oid from pg_database where datname = current_database())";
-                other.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) == 0
-            })
-            .await;
+            until_unlocked(&other).await;
         }
     }
 }

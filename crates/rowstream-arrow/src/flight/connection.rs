@@ -210,7 +210,7 @@ impl FlightConnection {
     /// Logs in, if there are credentials.
     async fn log_in(&mut self) -> Result<(), Failure> {
         let authorization = match &self.credentials.login {
-            Login::Nobody => return Ok(()),
+            Login::Anonymous => return Ok(()),
             Login::Bearer(token) => format!("Bearer {token}"),
             Login::Basic { user, password } => {
                 format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))

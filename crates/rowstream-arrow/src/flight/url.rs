@@ -47,7 +47,7 @@ pub(super) struct Credentials {
 /// The login at a server.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Login {
-    Nobody,
+    Anonymous,
     Basic { user: String, password: String },
     Bearer(String),
 }
@@ -55,7 +55,7 @@ pub(super) enum Login {
 impl credentials::Credentials for Credentials {
     fn password(&self) -> Option<&str> {
         match &self.login {
-            Login::Nobody => None,
+            Login::Anonymous => None,
             Login::Basic { password, .. } => Some(password),
             Login::Bearer(token) => Some(token),
         }
@@ -65,7 +65,7 @@ impl credentials::Credentials for Credentials {
     fn with_password(self, password: String) -> Self {
         let login = match self.login {
             Login::Basic { user, .. } => Login::Basic { user, password },
-            Login::Nobody | Login::Bearer(_) => Login::Bearer(password),
+            Login::Anonymous | Login::Bearer(_) => Login::Bearer(password),
         };
         Self { login, ..self }
     }
@@ -75,7 +75,7 @@ impl Credentials {
     /// Describes the user for the log, without secrets.
     pub(super) fn user(&self) -> String {
         match &self.login {
-            Login::Nobody => String::new(),
+            Login::Anonymous => String::new(),
             Login::Basic { user, .. } => format!(" as user {}", shown(user)),
             Login::Bearer(_) => " with a token".to_owned(),
         }
@@ -97,7 +97,7 @@ impl ServerTarget {
         };
         let address = Address { host, port: parse_port(port, PORT)?, has_tls: url.starts_with(TLS_SCHEME) };
         let login = match (parts.user, parts.password) {
-            (user, None) if user.is_empty() => Login::Nobody,
+            (user, None) if user.is_empty() => Login::Anonymous,
             (user, password) => Login::Basic { user, password: password.unwrap_or_default() },
         };
         let mut target = Self {
@@ -113,7 +113,7 @@ impl ServerTarget {
 
     fn set(&mut self, name: &str, value: String) -> Result<(), UrlError> {
         match name.replace('_', "-").as_str() {
-            "token" if self.credentials.login != Login::Nobody => {
+            "token" if self.credentials.login != Login::Anonymous => {
                 return refuse("the URL has both a user and a `token`");
             }
             "token" => self.credentials.login = Login::Bearer(value),

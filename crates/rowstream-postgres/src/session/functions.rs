@@ -99,8 +99,9 @@ impl Functions {
 }
 
 impl Session {
-    /// What the functions of users do that a statement calls. If the catalog can't be read, we know
-    /// of none. Behind a pooler, each statement runs in a transaction anyway.
+    /// Looks up the functions that a statement calls, and returns the strongest effect of those that users
+    /// have made. If the catalog can't be read, it finds none. Behind a pooler, each statement runs in a
+    /// transaction anyway.
     pub(super) async fn functions_of(&mut self, sql: &str) -> UserFunction {
         let connection = self.connection();
         if connection.is_pooled || connection.other.is_some() {
