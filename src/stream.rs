@@ -70,7 +70,7 @@ pub(crate) use self::lookup::{LookedUpRow, LookupResult, look_up, lookup};
 use self::nest::Nest;
 pub(crate) use self::open::{OpenedStatements, ReadPart};
 use self::position::ListPosition;
-use self::producer::Producer;
+use self::producer::{Producer, Row};
 use self::reading::{CurrentStatements, Reading};
 use self::steps::{ProbeFinding, Rows, Step, pieces};
 use crate::completeness::framing::{Frames, Record, RowDescription};
@@ -199,17 +199,17 @@ impl RowStream {
         values: Vec<ParamValue>,
         looked_up: Option<Box<LookupResult>>,
     ) -> Result<Self, Error> {
-        let OpenedStatements { session, steps, values, mut clock, part, begin } =
+        let OpenedStatements { producer, steps, values, mut clock, part, begin } =
             OpenedStatements::open(waiter, endpoint, source, &reading, values, looked_up).await?;
         clock.enter(true);
         clock.leave(Phase::Database);
         let has_digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest);
-        let capacity = if !session.holds_connection() { lookup::ROOM } else { FIRST_CHUNK * 2 };
+        let capacity = if !producer.holds_connection() { lookup::ROOM } else { FIRST_CHUNK * 2 };
         let heartbeat = Heartbeat::of(reading.format, endpoint.response.heartbeat)
             .filter(|_| reading.format == Format::Sse);
         Ok(Self {
             counts: Counts::of(&steps),
-            reading: Reading::new(session, steps, values),
+            reading: Reading::new(producer, steps, values),
             part,
             holder: ConnectionHolder::new(source.clone(), waiter.client()),
             chunk: OpenChunk::first(capacity, has_digest),
@@ -293,15 +293,19 @@ impl RowStream {
     /// Encodes rows until the chunk is full or everything is done.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while !self.chunk.is_full() {
-            let (CurrentStatements::Rows(rows), Some(session)) =
-                (&mut self.reading.current, &mut self.reading.session)
-            else {
-                if !ready!(self.poll_step(cx))? {
-                    break;
+            let (rows, row) = match (&mut self.reading.current, &mut self.reading.producer) {
+                (CurrentStatements::Rows(rows), Some(producer)) => (rows, ready!(producer.poll_row(cx))?),
+                (CurrentStatements::Enriched(rows, calls), Some(Producer::Statements(session))) => {
+                    (rows, ready!(calls.poll_row(session, cx))?.map(Row::Enriched))
                 }
-                continue;
+                _ => {
+                    if !ready!(self.poll_step(cx))? {
+                        break;
+                    }
+                    continue;
+                }
             };
-            match ready!(session.poll_row(cx))? {
+            match row {
                 Some(row) => {
                     rows.admit_row()?;
                     let begin = self.chunk.bytes.len();
@@ -328,7 +332,7 @@ impl RowStream {
             CurrentStatements::Probe(_) => ready!(self.poll_probe(cx))?,
             CurrentStatements::Total(_) => ready!(self.poll_total(cx))?,
             CurrentStatements::Awaited(..) => ready!(self.poll_result(cx))?,
-            CurrentStatements::Rows(_) => return ended_early(),
+            CurrentStatements::Rows(_) | CurrentStatements::Enriched(..) => return ended_early(),
             CurrentStatements::Nothing if self.reading.is_done() && !self.following.is_over() => {
                 self.send_head();
                 // Existing bytes are sent first, because a client that reads nothing shouldn't wait
@@ -338,15 +342,15 @@ impl RowStream {
                 }
                 ready!(self.poll_follow(cx))?;
             }
-            CurrentStatements::Nothing => return Poll::Ready(Ok(self.next_step())),
+            CurrentStatements::Nothing => return Poll::Ready(self.next_step()),
         }
         Poll::Ready(Ok(true))
     }
 
     /// Writes the next batch of rows, or ends the rows.
     fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (CurrentStatements::Batches(rows), Some(session)) =
-            (&mut self.reading.current, &mut self.reading.session)
+        let (CurrentStatements::Batches(rows), Some(Producer::Statements(session))) =
+            (&mut self.reading.current, &mut self.reading.producer)
         else {
             return ended_early();
         };
@@ -417,8 +421,8 @@ impl RowStream {
 
     /// Encodes the next row of nested statements, or ends one of their lists.
     fn poll_nest(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (CurrentStatements::Nest(nest), Some(session)) =
-            (&mut self.reading.current, &mut self.reading.session)
+        let (CurrentStatements::Nest(nest), Some(Producer::Statements(session))) =
+            (&mut self.reading.current, &mut self.reading.producer)
         else {
             return ended_early();
         };
@@ -434,12 +438,12 @@ impl RowStream {
 
     /// Refuses the response if it would leave out a row.
     fn poll_probe(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (CurrentStatements::Probe(probe), Some(session)) =
-            (&self.reading.current, &mut self.reading.session)
+        let (CurrentStatements::Probe(probe), Some(producer)) =
+            (&self.reading.current, &mut self.reading.producer)
         else {
             return ended_early();
         };
-        if ready!(session.poll_row(cx))?.is_some() {
+        if ready!(producer.poll_row(cx))?.is_some() {
             return Poll::Ready(Err(match probe.finds {
                 ProbeFinding::LeftOut { committed_only } => Cursors::left_out(&probe.name, committed_only),
                 ProbeFinding::Ahead => Cursors::ahead(),
@@ -451,12 +455,12 @@ impl RowStream {
 
     /// Reads the number of all rows.
     fn poll_total(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (CurrentStatements::Total(total), Some(session)) =
-            (&mut self.reading.current, &mut self.reading.session)
+        let (CurrentStatements::Total(total), Some(producer)) =
+            (&mut self.reading.current, &mut self.reading.producer)
         else {
             return ended_early();
         };
-        match ready!(session.poll_row(cx))? {
+        match ready!(producer.poll_row(cx))? {
             Some(row) if !total.is_read => {
                 let mut value = Vec::new();
                 total.encoder.encode(row, &mut value)?;
@@ -476,15 +480,15 @@ impl RowStream {
 
     /// Waits for the columns of a procedure's next result.
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (CurrentStatements::Awaited(_, awaited), Some(session)) =
-            (&self.reading.current, &mut self.reading.session)
+        let (CurrentStatements::Awaited(_, awaited), Some(Producer::Statements(session))) =
+            (&self.reading.current, &mut self.reading.producer)
         else {
             return ended_early();
         };
         let columns = ready!(session.poll_result(awaited.result, cx))?;
         if let CurrentStatements::Awaited(mut rows, awaited) = self.reading.take_current() {
             rows.describe(awaited, columns)?;
-            self.begin_rows(rows);
+            self.begin_rows(rows)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -498,7 +502,7 @@ impl RowStream {
             self.counts.end(nest.name(), count);
             let (cursors, page) = nest.into_end();
             self.end_list(cursors.as_deref(), page, count.rows);
-            self.reading.free_session();
+            self.reading.free_producer();
         }
     }
 
@@ -514,7 +518,7 @@ impl RowStream {
         let after = || (self.position.next.clone(), self.position.may_have_more);
         if let Some(opened) = ready!(self.following.poll_next(after, cx))? {
             self.clock.times.pool += opened.clock.times.pool;
-            self.reading = Reading::new(opened.session, opened.steps, opened.values);
+            self.reading = Reading::new(opened.producer, opened.steps, opened.values);
         }
         Poll::Ready(Ok(()))
     }
@@ -540,12 +544,15 @@ impl RowStream {
     }
 
     /// Begins the next piece of the body; false if there's none.
-    fn next_step(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// The calls for its rows can't be made.
+    fn next_step(&mut self) -> Result<bool, Error> {
         match self.reading.steps.next() {
             Some(Step::Literal(text)) => self.chunk.bytes.extend_from_slice(&text),
             Some(Step::Probe(probe)) => self.reading.execute_probe(probe),
             Some(Step::Total(total)) => self.reading.execute_total(total),
-            Some(Step::Rows(rows)) => self.execute(*rows),
+            Some(Step::Rows(rows)) => self.execute(*rows)?,
             Some(Step::Nest(nest)) => self.execute_nest(nest),
             Some(Step::Count(count)) => {
                 self.chunk.bytes.extend_from_slice(count.rows.to_string().as_bytes());
@@ -553,9 +560,9 @@ impl RowStream {
             Some(Step::Next) => self.write_next(),
             Some(Step::Digest) => self.write_digest(),
             Some(Step::PageEnd(page)) => self.end_page(&page),
-            None => return self.end_frames(),
+            None => return Ok(self.end_frames()),
         }
-        true
+        Ok(true)
     }
 
     /// Writes the end of a page for browsers.
@@ -585,7 +592,7 @@ impl RowStream {
 
     /// The deadline for reading further rows, even if the client is slow.
     pub(crate) fn read_by(&self) -> Option<Instant> {
-        self.reading.session.as_ref().and_then(Producer::read_by)
+        self.reading.producer.as_ref().and_then(Producer::read_by)
     }
 
     /// Writes the end record; false if there's none or it has been written.
@@ -602,7 +609,7 @@ impl RowStream {
     /// Ends a result that can't be completed. If the client already has a chunk, it first gets the
     /// bytes that were encoded since then, and the error record.
     fn fail(&mut self, error: Error) -> Result<Bytes, Error> {
-        self.reading.session = None;
+        self.reading.stop();
         self.following = FollowState::not();
         let error = error.of_request(self.failure.given).in_detail(self.failure.detail);
         if !self.chunk.has_previous() {
@@ -626,27 +633,27 @@ impl RowStream {
         self.reading.execute_nest(nest, &mut self.chunk.bytes);
     }
 
-    fn execute(&mut self, mut rows: Rows) {
-        match rows.awaited.take() {
-            Some(awaited) => self.reading.current = CurrentStatements::Awaited(rows, *awaited),
-            None => {
-                self.reading.execute_rows(&rows);
-                self.begin_rows(rows);
-            }
+    fn execute(&mut self, mut rows: Rows) -> Result<(), Error> {
+        if let Some(awaited) = rows.awaited.take() {
+            self.reading.current = CurrentStatements::Awaited(rows, *awaited);
+            return Ok(());
         }
+        self.reading.execute_rows(&rows);
+        self.begin_rows(rows)
     }
 
-    fn begin_rows(&mut self, rows: Rows) {
+    fn begin_rows(&mut self, rows: Rows) -> Result<(), Error> {
         if let Some(frames) = &mut self.frames {
             let columns = rows.columns.shown();
             frames.describe(&RowDescription { columns, lists: Vec::new() }, &mut self.chunk.bytes);
         }
-        self.reading.begin_rows(rows, &mut self.chunk.bytes);
+        self.reading.begin_rows(rows, &mut self.chunk.bytes)
     }
 
     fn end_rows(&mut self) -> Result<(), Error> {
-        let (CurrentStatements::Rows(mut rows) | CurrentStatements::Batches(mut rows)) =
-            self.reading.take_current()
+        let (CurrentStatements::Rows(mut rows)
+        | CurrentStatements::Batches(mut rows)
+        | CurrentStatements::Enriched(mut rows, _)) = self.reading.take_current()
         else {
             return Ok(());
         };
@@ -659,7 +666,7 @@ impl RowStream {
         self.end_list(rows.cursors.as_deref(), rows.page, rows.encoder.rows());
         self.reading.note_count(rows.statement, rows.encoder.rows());
         self.counts.end(&rows.name, StatementRows::of(rows.cardinality, rows.encoder.rows()));
-        self.reading.free_session();
+        self.reading.free_producer();
         Ok(())
     }
 
@@ -801,7 +808,7 @@ impl RowStream {
     }
 }
 
-/// The error of statements that are being read although their session has been given back.
+/// The error of statements that are being read although their producer is gone.
 fn ended_early<T>() -> Poll<Result<T, Error>> {
     Poll::Ready(Err(Error::endpoint("the statements have ended too early")))
 }

@@ -24,7 +24,7 @@ use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::error::POOL_TIMEOUT;
 use rowstream_core::params::ParamValue;
-use rowstream_encode::{RowWriter, Value};
+use rowstream_encode::{Column, RowWriter, Value};
 use rowstream_upstream::template::Values;
 use rowstream_upstream::{Call, Group, Reply, Source, fields};
 use serde::de::IgnoredAny;
@@ -101,6 +101,11 @@ impl CallRows {
     /// True if the pool has admitted the calls and none of them has had a slot yet.
     pub(crate) fn waits_for_place(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.has_begun())
+    }
+
+    /// The columns of its rows.
+    pub(super) fn columns(&self) -> Arc<[Column]> {
+        self.calls.columns()
     }
 
     /// The calls of a response. Sends nothing yet.

@@ -6,7 +6,7 @@ use rowstream_encode::{RowWriter, Value, ValueOptions, write_value};
 use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 
 use super::cursors::Cursors;
-use super::producer::Row;
+use crate::database::Row;
 
 /// The values of a row's columns that belong to keys.
 #[derive(Debug, Default)]

@@ -38,9 +38,8 @@ use super::cursors::Cursors;
 use super::key::{KeyText, KeyedRow};
 use super::nest_encoder::{JsonLevel, NestEncoder};
 use super::open::{Tail, shape};
-use super::producer::{Producer, Row};
 use crate::completeness::framing::RowDescription;
-use crate::database;
+use crate::database::{self, Row, Session};
 use crate::endpoint::{Cardinality, Endpoint, Statement};
 
 /// A statement and those nested in it, while they are merged.
@@ -111,7 +110,7 @@ impl Nest {
         format: Format,
         options: ValueOptions,
         tail: Option<&Tail<'_>>,
-        session: &mut Producer,
+        session: &mut Session,
         prepared: usize,
     ) -> Result<Self, Error> {
         let statements = endpoint.nest(root);
@@ -208,7 +207,7 @@ impl Nest {
     }
 
     /// Starts all statements, and the list of the first.
-    pub(super) fn execute(&mut self, session: &mut Producer, values: &[ParamValue], out: &mut Vec<u8>) {
+    pub(super) fn execute(&mut self, session: &mut Session, values: &[ParamValue], out: &mut Vec<u8>) {
         let run = |(which, level): (usize, &Level)| {
             (self.prepared + which, level.args.iter().map(|&arg| &values[arg]).collect())
         };
@@ -233,7 +232,7 @@ impl Nest {
     /// A statement failed, or its rows aren't in the order of their parents.
     pub(super) fn poll_step(
         &mut self,
-        session: &mut Producer,
+        session: &mut Session,
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
     ) -> Poll<Result<bool, Error>> {
@@ -252,7 +251,7 @@ impl Nest {
     }
 
     /// Waits until each statement has reported its first row, or that it has none.
-    fn poll_begin(&mut self, session: &mut Producer, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_begin(&mut self, session: &mut Session, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.begun < self.levels.len() {
             ready!(self.poll_next(self.begun, session, cx))?;
             let Level { cardinality, next, name, .. } = &self.levels[self.begun];
@@ -270,7 +269,7 @@ impl Nest {
     fn poll_next(
         &mut self,
         which: usize,
-        session: &mut Producer,
+        session: &mut Session,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
         let level = &mut self.levels[which];
@@ -391,7 +390,7 @@ impl Nest {
     }
 
     /// After the last row, waits until each statement has reported that it has no row left.
-    fn poll_over(&mut self, session: &mut Producer, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_over(&mut self, session: &mut Session, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while self.over < self.levels.len() {
             ready!(self.poll_next(self.over, session, cx))?;
             if self.levels[self.over].next == NextRow::Row {

@@ -23,15 +23,14 @@ use super::{RowsRequest, SHORT_PAGE, refcursor};
 use crate::completeness::events;
 use crate::database::{self, RowOrder, Session, ShardRead, Snapshot, TableParts};
 use crate::endpoint::{
-    CallsPerRow, Cardinality, Endpoint, Handler, OneRow, ParallelRead, PartStatement, Piece, RowKey, Shards,
-    Statement,
+    Cardinality, Endpoint, Handler, OneRow, ParallelRead, PartStatement, Piece, RowKey, Shards, Statement,
 };
 use crate::html::Page;
 use crate::source::Source;
 
 /// Statements that are ready to run.
 pub(crate) struct OpenedStatements {
-    pub(super) session: Producer,
+    pub(super) producer: Producer,
     pub(super) steps: Vec<Step>,
     /// The values of the request's parameters, followed by those of a cursor.
     pub(super) values: Vec<ParamValue>,
@@ -79,31 +78,35 @@ impl OpenedStatements {
         let pieces = pieces(endpoint, reading.format, &rows);
         let probes = tail.as_ref().is_some_and(Tail::refuses_nulls);
         let begun = begin(waiter, endpoint, source, reading, probes, &values, looked_up);
-        let (mut session, clock) = begun.await?;
-        let part = session.parts().map(|parts| part(endpoint, reading, parts, &values));
-        let shard_cursors =
-            session.parts().and_then(|parts| shard_cursors(endpoint, reading, parts, &values));
-        if let Some(CallsPerRow { plan, .. }) = endpoint.per_row() {
-            session = session.enriched(plan, &reading.upstreams, &values)?;
-        }
+        let (mut producer, clock) = begun.await?;
+        let (part, shard_cursors) = match &producer {
+            Producer::Parts(parts) => (
+                Some(part(endpoint, reading, parts, &values)),
+                shard_cursors(endpoint, reading, parts, &values),
+            ),
+            Producer::Statements(_) | Producer::Calls(_) | Producer::Pages(_) => (None, None),
+        };
         let preparation = StepPreparation {
             endpoint,
             written,
             tail: tail.as_ref(),
             shard_cursors: shard_cursors.as_deref(),
+            upstreams: &reading.upstreams,
             values: &values,
         };
-        let mut steps = preparation.steps(pieces, &mut session).await?;
-        if prepared(&steps) > 1 {
-            Box::pin(session.begin()).await?;
+        let mut steps = preparation.steps(pieces, &mut producer).await?;
+        if let Producer::Statements(session) = &mut producer {
+            if prepared(&steps) > 1 {
+                Box::pin(session.begin()).await?;
+            }
+            refcursor::open(endpoint, written, session, &mut steps, &values).await?;
         }
-        refcursor::open(endpoint, written, &mut session, &mut steps, &values).await?;
         if reading.ends_events {
             end_events(endpoint, &mut steps);
         }
         steps.extend(page.map(Step::PageEnd));
         let begin = tail.and_then(|tail| tail.begin);
-        Ok(Self { session, steps, values, clock, part, begin })
+        Ok(Self { producer, steps, values, clock, part, begin })
     }
 }
 
@@ -140,13 +143,8 @@ pub(super) struct Tail<'a> {
 impl<'a> Tail<'a> {
     /// True if the list would leave out rows with a NULL in their key: it begins after a cursor, or
     /// contains only settled rows.
-    fn refuses_nulls(&self) -> bool {
+    pub(super) fn refuses_nulls(&self) -> bool {
         !self.after.is_empty() || self.key.committed_only
-    }
-
-    /// The same, if `piece` is that list.
-    pub(super) fn refuses_nulls_of(&self, piece: &Piece) -> bool {
-        *piece == Piece::Rows(self.key.statement) && self.refuses_nulls()
     }
 
     /// `None` if the response neither begins after a cursor nor contains any. The values of a

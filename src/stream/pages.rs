@@ -27,7 +27,7 @@ use std::task::{Context, Poll, ready};
 use http::{HeaderMap, Method, StatusCode, header};
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
-use rowstream_encode::RowWriter;
+use rowstream_encode::{Column, RowWriter};
 use rowstream_upstream::payload::Payload;
 use rowstream_upstream::pointer::tree::Finder;
 use rowstream_upstream::split::{CapturedValue, Layout, SplitError, Splitter};
@@ -77,6 +77,11 @@ impl PageRows {
     /// True if the pool has admitted the pages and none of them has had a slot yet.
     pub(crate) fn waits_for_place(&self) -> bool {
         self.group.as_ref().is_some_and(|group| !group.has_begun())
+    }
+
+    /// The columns of its rows.
+    pub(super) fn columns(&self) -> Arc<[Column]> {
+        self.pages.columns()
     }
 
     /// The pages of a response. Sends nothing yet.

@@ -21,138 +21,47 @@
 //!    the requests in flight;
 //! 3. rows are read and requests are sent only when it's polled. While calls run, rows are polled
 //!    if the window has room for them;
-//! 4. dropping it drops the calls and the statement.
+//! 4. dropping it drops the calls.
 
 mod row;
 mod window;
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use rowstream_core::Error;
-use rowstream_core::params::ParamValue;
 use rowstream_encode::Column;
 use rowstream_upstream::Source;
 
 pub(crate) use self::row::EnrichedRow;
-use self::window::Window;
-use crate::database::{self, RowSource, Statement};
-use crate::endpoint::{FittedCalls, PerRowCalls, of_refcursor};
+pub(super) use self::window::Window;
+use crate::endpoint::{FittedCalls, PerRowCalls};
 
-/// Boxed, because it's part of the future that prepares statements of any producer.
-type PreparationFuture<'a> = Pin<Box<dyn Future<Output = Result<Arc<[Column]>, Error>> + Send + 'a>>;
-
-/// A row of a statement. One of the statements has calls for its rows.
-pub(crate) enum ProducedRow<'a> {
-    /// A row of a statement without calls.
-    Plain(database::Row<'a>),
-    /// A row with the replies to its calls.
-    Enriched(EnrichedRow<'a>),
-}
-
-/// The rows of statements, with calls for the rows of one of them.
-pub(crate) struct EnrichedRows {
-    inner: database::Session,
+/// The calls for the rows of a prepared statement, before the first of them.
+pub(super) struct RowCalls {
     plan: Arc<PerRowCalls>,
-    upstreams: Vec<Source>,
-    /// The values of all parameters of the endpoint.
-    values: Vec<ParamValue>,
-    /// The columns of the prepared statements.
-    prepared: Vec<Arc<[Column]>>,
-    /// The statement whose rows have calls, by its position among the prepared ones.
-    bound: Option<(usize, Arc<FittedCalls>)>,
-    /// Set while its rows arrive.
-    window: Option<Box<Window>>,
-    /// An error for the next poll to report.
-    failed: Option<Error>,
+    fitted: FittedCalls,
+    /// The upstreams, in the order of the calls' indices.
+    upstreams: Box<[Source]>,
 }
 
-impl EnrichedRows {
-    /// Adds the calls of `plan` to the statements of `inner`, for a request with these values of
-    /// its parameters. Sends nothing yet.
-    pub(crate) fn new(
-        inner: database::Session,
+impl RowCalls {
+    /// The calls of `plan` for rows of these columns. The last `keys` columns are those of a key,
+    /// and stay the last.
+    ///
+    /// # Errors
+    /// The calls don't fit the columns.
+    pub(super) fn new(
         plan: &Arc<PerRowCalls>,
+        columns: &[Column],
+        keys: usize,
         upstreams: &[Source],
-        values: &[ParamValue],
-    ) -> Self {
-        Self {
-            inner,
-            plan: Arc::clone(plan),
-            upstreams: upstreams.to_vec(),
-            values: values[..plan.params].to_vec(),
-            prepared: Vec::new(),
-            bound: None,
-            window: None,
-            failed: None,
-        }
+    ) -> Result<Self, Error> {
+        let fitted = plan.bind(columns, keys)?;
+        Ok(Self { plan: Arc::clone(plan), fitted, upstreams: upstreams.into() })
     }
 
-    pub(crate) fn holds_connection(&self) -> bool {
-        self.inner.holds_connection()
-    }
-
-    /// See [`database::Session::read_by`].
-    pub(crate) fn read_by(&self) -> Option<Instant> {
-        self.inner.read_by()
-    }
-
-    /// See [`database::Session::begin`].
-    ///
-    /// # Errors
-    /// The connection failed, or a table can't be read now.
-    pub(crate) async fn begin(&mut self) -> Result<(), Error> {
-        self.inner.begin().await
-    }
-
-    /// See [`database::Session::prepare`], whose future contains this one.
-    pub(crate) fn prepare<'a>(&'a mut self, statement: &'a Statement) -> PreparationFuture<'a> {
-        Box::pin(async move {
-            let columns = self.inner.prepare(statement).await?;
-            if self.inner.rows_of(self.prepared.len()) != RowSource::Own {
-                return Err(of_refcursor());
-            }
-            self.prepared.push(Arc::clone(&columns));
-            Ok(columns)
-        })
-    }
-
-    /// Makes calls for each row of the prepared statement `index`. Returns the columns that its
-    /// rows then have.
-    pub(crate) fn call_per_row(&mut self, index: usize, keys: usize) -> Result<Arc<[Column]>, Error> {
-        let bound = Arc::new(self.plan.bind(&self.prepared[index], keys)?);
-        let columns = Arc::clone(&bound.columns);
-        self.bound = Some((index, bound));
-        Ok(columns)
-    }
-
-    /// See [`database::Session::execute`].
-    pub(crate) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
-        self.inner.execute(index, args);
-        self.window = None;
-        if let Some((_, bound)) = self.bound.as_ref().filter(|(which, _)| *which == index) {
-            match Window::new(&self.plan, bound, &self.upstreams, &self.values) {
-                Ok(window) => self.window = Some(Box::new(window)),
-                Err(error) => self.failed = Some(error),
-            }
-        }
-    }
-
-    /// See [`database::Session::poll_row`].
-    ///
-    /// # Errors
-    /// The statement's; or that of a call, if its row doesn't report it; or a 400 if no request can
-    /// be made from the parameters.
-    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ProducedRow<'_>>, Error>> {
-        if let Some(error) = self.failed.take() {
-            return Poll::Ready(Err(error));
-        }
-        let Some(window) = &mut self.window else {
-            return self.inner.poll_row(cx).map_ok(|row| row.map(ProducedRow::Plain));
-        };
-        ready!(window.poll(&mut self.inner, cx))?;
-        Poll::Ready(Ok(window.row().map(ProducedRow::Enriched)))
+    /// The columns of the rows with their replies.
+    pub(super) fn columns(&self) -> Arc<[Column]> {
+        Arc::clone(&self.fitted.columns)
     }
 }

@@ -7,16 +7,18 @@ use rowstream_core::cursor::Signer;
 use rowstream_core::error::STATEMENT_FAILED;
 use rowstream_core::params::ParamValue;
 use rowstream_encode::{BatchEncoder, Column, Format, Shape, ValueOptions};
+use rowstream_upstream::Source;
 
 use super::cursors::Cursors;
 use super::encoder::Encoder;
 use super::nest::Nest;
 use super::open::{Tail, WrittenForm, encoder, json};
+use super::per_row::RowCalls;
 use super::producer::Producer;
 use super::steps::{EmptinessProbe, ProbeFinding, RowColumns, RowCount, Rows, Step, TotalRow, prepared};
-use crate::database::{self, RowSource};
+use crate::database::{RowSource, Session, TableParts};
 use crate::endpoint::{
-    Cardinality, Endpoint, Handler, OneRow, PartStatement, Piece, RowKey, TotalReading, TotalStatement,
+    Cardinality, Endpoint, OneRow, Piece, RowKey, Statement, TotalReading, TotalStatement, of_refcursor,
 };
 
 /// Everything that the steps of a response depend on.
@@ -27,6 +29,8 @@ pub(super) struct StepPreparation<'a> {
     pub(super) tail: Option<&'a Tail<'a>>,
     /// Signs the cursors of a shard.
     pub(super) shard_cursors: Option<&'a Signer>,
+    /// The upstreams to call for each row.
+    pub(super) upstreams: &'a [Source],
     pub(super) values: &'a [ParamValue],
 }
 
@@ -35,118 +39,165 @@ impl StepPreparation<'_> {
     ///
     /// # Errors
     /// The database's, or a statement doesn't fit its place in the body.
-    pub(super) async fn steps(&self, pieces: &[Piece], session: &mut Producer) -> Result<Vec<Step>, Error> {
+    pub(super) async fn steps(&self, pieces: &[Piece], producer: &mut Producer) -> Result<Vec<Step>, Error> {
         let mut steps = Vec::with_capacity(pieces.len());
-        for total in self.endpoint.total().into_iter().flat_map(|total| &total.statements) {
-            let row = Box::pin(TotalRow::prepare(total, session, prepared(&steps))).await?;
-            steps.extend(row.map(|row| Step::Total(Box::new(row))));
+        if let Producer::Statements(session) = producer {
+            for total in self.endpoint.total().into_iter().flat_map(|total| &total.statements) {
+                let row = Box::pin(TotalRow::prepare(total, session, prepared(&steps))).await?;
+                steps.extend(row.map(|row| Step::Total(Box::new(row))));
+            }
         }
         for piece in pieces {
-            if let Some(tail) = self.tail.filter(|tail| tail.refuses_nulls_of(piece)) {
+            let step = match (piece, &mut *producer) {
+                (Piece::Rows(statement), Producer::Statements(session)) => {
+                    self.probe(*statement, session, &mut steps).await?;
+                    self.rows(*statement, session, prepared(&steps)).await?
+                }
                 // Boxed, like nests, because few requests need it and all would carry it.
-                let ahead = Box::pin(EmptinessProbe::ahead(self.endpoint, tail, session, prepared(&steps)));
-                steps.extend(ahead.await?.map(Step::Probe));
-                let nulls = Box::pin(EmptinessProbe::prepare(self.endpoint, tail, session, prepared(&steps)));
-                steps.push(Step::Probe(nulls.await?));
-            }
-            steps.push(match piece {
-                Piece::Literal(text) => Step::Literal(text.clone()),
-                Piece::Rows(statement) => self.rows(*statement, session, prepared(&steps)).await?,
-                Piece::Count(statement) => Step::Count(RowCount { statement: *statement, rows: 0 }),
-                Piece::Next => Step::Next,
-                Piece::Digest => Step::Digest,
-            });
+                (Piece::Rows(statement), Producer::Parts(parts)) => {
+                    Box::pin(self.part_rows(*statement, parts)).await?
+                }
+                (Piece::Rows(_), Producer::Calls(calls)) => self.upstream_rows(calls.columns()),
+                (Piece::Rows(_), Producer::Pages(pages)) => self.upstream_rows(pages.columns()),
+                (Piece::Literal(text), _) => Step::Literal(text.clone()),
+                (Piece::Count(statement), _) => Step::Count(RowCount { statement: *statement, rows: 0 }),
+                (Piece::Next, _) => Step::Next,
+                (Piece::Digest, _) => Step::Digest,
+            };
+            steps.push(step);
         }
         Ok(steps)
     }
 
+    /// The list with the endpoint's key, if it's that of `statement`.
+    fn tail_of(&self, statement: usize) -> Option<&Tail<'_>> {
+        self.tail.filter(|tail| tail.key.statement == statement)
+    }
+
+    /// Adds the probes for rows that the list of a statement would leave out.
+    async fn probe(
+        &self,
+        statement: usize,
+        session: &mut Session,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), Error> {
+        if let Some(tail) = self.tail_of(statement).filter(|tail| tail.refuses_nulls()) {
+            // Boxed, like nests, because few requests need it and all would carry it.
+            let ahead = Box::pin(EmptinessProbe::ahead(self.endpoint, tail, session, prepared(steps)));
+            steps.extend(ahead.await?.map(Step::Probe));
+            let nulls = Box::pin(EmptinessProbe::prepare(self.endpoint, tail, session, prepared(steps)));
+            steps.push(Step::Probe(nulls.await?));
+        }
+        Ok(())
+    }
+
     /// The rows of a statement, after `before` others.
-    async fn rows(&self, statement: usize, session: &mut Producer, before: usize) -> Result<Step, Error> {
-        let tail = self.tail.filter(|tail| tail.key.statement == statement);
+    async fn rows(&self, statement: usize, session: &mut Session, before: usize) -> Result<Step, Error> {
+        let tail = self.tail_of(statement);
         if self.endpoint.children(statement).next().is_some() {
             let WrittenForm { format, options, .. } = self.written;
             let nest = Nest::prepare(self.endpoint, statement, format, options, tail, session, before);
             return Ok(Step::Nest(Box::new(Box::pin(nest).await?)));
         }
-        let rows = match &self.endpoint.handler {
-            Handler::Calls(calls) => self.upstream_rows(statement, calls.columns()),
-            Handler::Pages(pages) => self.upstream_rows(statement, pages.columns()),
-            Handler::Sql(_) | Handler::Proxy(_) => {
-                let order = match (tail, self.shard_cursors) {
-                    (Some(tail), _) => ReadOrder::ByKey(tail),
-                    (None, Some(signer)) => ReadOrder::ByPlace(signer),
-                    (None, None) => ReadOrder::Any,
-                };
-                let rows = self.statement_rows(statement, order, session, before).await?;
-                Rows { page: self.endpoint.page_of(statement, self.values), ..rows }
-            }
-        };
+        let rows = self.statement_rows(statement, tail, session, before).await?;
         Ok(Step::Rows(Box::new(rows)))
     }
 
     /// The rows of an upstream. Its requests use all parameters.
-    fn upstream_rows(&self, index: usize, columns: Arc<[Column]>) -> Rows {
+    fn upstream_rows(&self, columns: Arc<[Column]>) -> Step {
+        let args = (0..self.endpoint.params.len()).collect();
+        Step::Rows(Box::new(self.list(Endpoint::ONLY, args, columns.into())))
+    }
+
+    /// The rows of the endpoint's only statement, for each part of its table.
+    async fn part_rows(&self, index: usize, parts: &mut TableParts) -> Result<Step, Error> {
+        let statement = &self.endpoint.statements()[index];
+        let query = match (self.endpoint.divided(), self.shard_cursors) {
+            (Some(divided), Some(_)) => &divided.placed,
+            (Some(divided), None) => &divided.query,
+            (None, _) => &statement.query,
+        };
+        let described = parts.prepare(query).await?;
+        let (cursors, shown) = match self.shard_cursors {
+            Some(signer) => {
+                let (cursors, shown) = Cursors::of_shard(signer.clone(), &described);
+                (Some(Box::new(cursors)), shown)
+            }
+            None => (None, &*described),
+        };
+        self.check(statement, shown)?;
+        let columns = RowColumns::first(shown.len(), Arc::clone(&described));
+        let rows = self.list(&statement.name, statement.args.as_slice().into(), columns);
+        Ok(Step::Rows(Box::new(Rows { cursors, ..rows })))
+    }
+
+    /// The list that is a producer's only one.
+    fn list(&self, name: &str, args: Box<[usize]>, columns: RowColumns) -> Rows {
         Rows {
             index: 0,
-            statement: index,
-            name: Endpoint::ONLY.into(),
-            args: (0..self.endpoint.params.len()).collect(),
+            statement: 0,
+            name: name.into(),
+            args,
             cardinality: Cardinality::Many,
             one_row: OneRow::Optional,
             reads: None,
+            calls: None,
             awaited: None,
             page: None,
-            encoder: encoder(self.written, Cardinality::Many, &columns),
-            columns: columns.into(),
+            encoder: encoder(self.written, Cardinality::Many, columns.shown()),
+            columns,
             cursors: None,
+        }
+    }
+
+    /// Checks that the columns fit the place of the rows.
+    fn check(&self, statement: &Statement, columns: &[Column]) -> Result<(), Error> {
+        match self.written.format {
+            Format::Csv => statement.check_count(columns),
+            _ => statement.check_columns(columns),
         }
     }
 
     async fn statement_rows(
         &self,
         index: usize,
-        order: ReadOrder<'_>,
-        session: &mut Producer,
+        tail: Option<&Tail<'_>>,
+        session: &mut Session,
         before: usize,
     ) -> Result<Rows, Error> {
         let (endpoint, written) = (self.endpoint, self.written);
         let statement = &endpoint.statements()[index];
-        let tail = order.tail();
-        let divided = session.parts().and_then(|_| endpoint.divided());
-        let query = order.query(divided).unwrap_or(&statement.query);
-        let described = session.prepare(query).await?;
-        let described = match endpoint.calls_for(index) {
-            Some(_) => {
-                let keys = tail.map_or(0, |tail| tail.key.columns.len());
-                session.call_per_row(before, keys)?
-            }
-            None => described,
-        };
+        let query = tail.map_or(&statement.query, |tail| tail.query);
+        let mut described = session.prepare(query).await?;
         let opened = session.rows_of(before);
-        let (cursors, columns) = match order {
-            ReadOrder::ByKey(_) if opened != RowSource::Own => return Err(RowKey::of_refcursor()),
-            ReadOrder::ByKey(tail) => {
+        if endpoint.per_row().is_some() && opened != RowSource::Own {
+            return Err(of_refcursor());
+        }
+        let mut calls = None;
+        if let Some(plan) = endpoint.calls_for(index) {
+            let keys = tail.map_or(0, |tail| tail.key.columns.len());
+            let fitted = RowCalls::new(plan, &described, keys, self.upstreams)?;
+            described = fitted.columns();
+            calls = Some(Box::new(fitted));
+        }
+        let (cursors, columns) = match tail {
+            Some(_) if opened != RowSource::Own => return Err(RowKey::of_refcursor()),
+            Some(tail) => {
                 let ids = written.format == Format::Sse;
                 let (cursors, columns) = Cursors::new(tail, &described, ids)?;
                 (Some(Box::new(cursors)), columns)
             }
-            ReadOrder::ByPlace(signer) => {
-                let (cursors, columns) = Cursors::of_shard(signer.clone(), &described);
-                (Some(Box::new(cursors)), columns)
-            }
-            ReadOrder::Any => (None, &*described),
+            None => (None, &*described),
         };
         let reads = statement.reads(columns, opened)?;
         let is_json = (written.format, written.options) == (Format::Json, ValueOptions::DEFAULT);
         let is_lookup = is_json && statement.is_lookup() && tail.is_none() && reads.is_none();
-        match written.format {
-            _ if reads.is_some() || is_lookup => {}
-            Format::Csv => statement.check_count(columns)?,
-            _ => statement.check_columns(columns)?,
+        if reads.is_none() && !is_lookup {
+            self.check(statement, columns)?;
         }
         let args = tail.map_or_else(|| statement.args.as_slice().into(), |tail| tail.args().into());
         let batches = match written.format {
-            Format::Arrow => session.as_batches(before, columns.len()),
+            Format::Arrow if calls.is_none() => session.as_batches(before, columns.len()),
             _ => None,
         };
         let encoder = match batches {
@@ -163,8 +214,9 @@ impl StepPreparation<'_> {
             cardinality: statement.cardinality,
             one_row: endpoint.one_row(),
             reads,
+            calls,
             awaited: None,
-            page: None,
+            page: endpoint.page_of(index, self.values),
             columns,
             encoder,
             cursors,
@@ -180,7 +232,7 @@ impl TotalRow {
     /// on the tables of a view for that.
     async fn prepare(
         total: &TotalStatement,
-        session: &mut Producer,
+        session: &mut Session,
         before: usize,
     ) -> Result<Option<Self>, Error> {
         let columns = match (session.prepare(&total.query).await, total.reads) {
@@ -200,7 +252,7 @@ impl EmptinessProbe {
     async fn prepare(
         endpoint: &Endpoint,
         tail: &Tail<'_>,
-        session: &mut Producer,
+        session: &mut Session,
         before: usize,
     ) -> Result<Self, Error> {
         let statement = &endpoint.statements()[tail.key.statement];
@@ -217,7 +269,7 @@ impl EmptinessProbe {
     async fn ahead(
         endpoint: &Endpoint,
         tail: &Tail<'_>,
-        session: &mut Producer,
+        session: &mut Session,
         before: usize,
     ) -> Result<Option<Self>, Error> {
         let Some(question) = tail.key.ahead.as_ref().filter(|_| !tail.after.is_empty()) else {
@@ -232,33 +284,5 @@ impl EmptinessProbe {
         let args = question.types.iter().map(|_| tail.after.start).collect();
         let name = endpoint.statements()[tail.key.statement].name.as_str().into();
         Ok(Some(Self { index: before, name, args, finds: ProbeFinding::Ahead }))
-    }
-}
-
-/// The order in which rows are read.
-enum ReadOrder<'a> {
-    /// That of the statement.
-    Any,
-    /// That of the endpoint's key.
-    ByKey(&'a Tail<'a>),
-    /// That of the places of a shard, whose cursors this signs.
-    ByPlace(&'a Signer),
-}
-
-impl<'a> ReadOrder<'a> {
-    fn tail(&self) -> Option<&'a Tail<'a>> {
-        match self {
-            Self::ByKey(tail) => Some(tail),
-            Self::Any | Self::ByPlace(_) => None,
-        }
-    }
-
-    /// The statement to run instead of the endpoint's own.
-    fn query(&self, divided: Option<&'a PartStatement>) -> Option<&'a database::Statement> {
-        match self {
-            Self::Any => divided.map(|divided| &divided.query),
-            Self::ByKey(tail) => Some(tail.query),
-            Self::ByPlace(_) => divided.map(|divided| &divided.placed),
-        }
     }
 }

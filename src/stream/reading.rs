@@ -1,13 +1,15 @@
-//! The statements of a stream, and the session that runs them.
+//! The statements of a stream, and the producer of their rows.
 
 use std::mem;
 
+use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 
 use super::counts::StatementRows;
 use super::cursors::Cursors;
 use super::encoder::Encoder;
 use super::nest::Nest;
+use super::per_row::Window;
 use super::producer::Producer;
 use super::steps::{AwaitedResult, EmptinessProbe, Rows, Step, TotalRow, prepared};
 
@@ -17,6 +19,8 @@ pub(super) enum CurrentStatements {
     Rows(Rows),
     /// Rows that arrive as record batches.
     Batches(Rows),
+    /// Rows with the replies to calls for each of them.
+    Enriched(Rows, Box<Window>),
     Nest(Box<Nest>),
     Probe(EmptinessProbe),
     Total(Box<TotalRow>),
@@ -27,7 +31,7 @@ pub(super) enum CurrentStatements {
 impl CurrentStatements {
     pub(super) fn rows(&self) -> Option<&Rows> {
         match self {
-            Self::Rows(rows) | Self::Batches(rows) => Some(rows),
+            Self::Rows(rows) | Self::Batches(rows) | Self::Enriched(rows, _) => Some(rows),
             Self::Nothing | Self::Nest(_) | Self::Probe(_) | Self::Total(_) | Self::Awaited(..) => None,
         }
     }
@@ -69,7 +73,7 @@ impl CurrentStatements {
     /// The rows encoded so far; `None` before the first statement and between two of them.
     pub(super) fn count(&self) -> Option<StatementRows> {
         match self {
-            Self::Rows(rows) | Self::Batches(rows) => {
+            Self::Rows(rows) | Self::Batches(rows) | Self::Enriched(rows, _) => {
                 Some(StatementRows::of(rows.cardinality, rows.encoder.rows()))
             }
             Self::Nest(nest) => Some(nest.count()),
@@ -82,7 +86,7 @@ impl CurrentStatements {
 pub(super) struct Reading {
     /// `None` after the last row, so that the connection is free while the last chunks are being
     /// sent.
-    pub(super) session: Option<Producer>,
+    pub(super) producer: Option<Producer>,
     pub(super) steps: std::vec::IntoIter<Step>,
     pub(super) current: CurrentStatements,
     values: Vec<ParamValue>,
@@ -90,15 +94,15 @@ pub(super) struct Reading {
 
 impl Reading {
     /// Of prepared statements with these `values` of parameters.
-    pub(super) fn new(session: Producer, steps: Vec<Step>, values: Vec<ParamValue>) -> Self {
-        let (session, steps) = (Some(session), steps.into_iter());
-        Self { session, steps, current: CurrentStatements::Nothing, values }
+    pub(super) fn new(producer: Producer, steps: Vec<Step>, values: Vec<ParamValue>) -> Self {
+        let (producer, steps) = (Some(producer), steps.into_iter());
+        Self { producer, steps, current: CurrentStatements::Nothing, values }
     }
 
     /// Without statements.
     pub(super) fn none() -> Self {
         Self {
-            session: None,
+            producer: None,
             steps: Vec::new().into_iter(),
             current: CurrentStatements::Nothing,
             values: Vec::new(),
@@ -111,11 +115,11 @@ impl Reading {
     }
 
     pub(super) fn holds_connection(&self) -> bool {
-        self.session.as_ref().is_some_and(Producer::holds_connection)
+        self.producer.as_ref().is_some_and(Producer::holds_connection)
     }
 
     pub(super) fn waits_for_place(&self) -> bool {
-        self.session.as_ref().is_some_and(Producer::waits_for_place)
+        self.producer.as_ref().is_some_and(Producer::waits_for_place)
     }
 
     /// Takes the current statements, which have ended.
@@ -123,11 +127,11 @@ impl Reading {
         mem::replace(&mut self.current, CurrentStatements::Nothing)
     }
 
-    /// Runs the statement `index` of the session.
+    /// Runs the prepared statement `index`.
     fn execute(&mut self, index: usize, args: &[usize]) {
         let args: Vec<&ParamValue> = args.iter().map(|&arg| &self.values[arg]).collect();
-        if let Some(session) = &mut self.session {
-            session.execute(index, &args);
+        if let Some(producer) = &mut self.producer {
+            producer.execute(index, &args);
         }
     }
 
@@ -146,19 +150,26 @@ impl Reading {
     }
 
     pub(super) fn execute_nest(&mut self, mut nest: Box<Nest>, chunk: &mut Vec<u8>) {
-        if let Some(session) = &mut self.session {
+        if let Some(Producer::Statements(session)) = &mut self.producer {
             nest.execute(session, &self.values, chunk);
         }
         self.current = CurrentStatements::Nest(nest);
     }
 
     /// Reads rows, whose encoder begins the list.
-    pub(super) fn begin_rows(&mut self, mut rows: Rows, chunk: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// Those of [`Window::new`].
+    pub(super) fn begin_rows(&mut self, mut rows: Rows, chunk: &mut Vec<u8>) -> Result<(), Error> {
         rows.encoder.start(chunk);
-        self.current = match rows.encoder {
-            Encoder::Batches(_) => CurrentStatements::Batches(rows),
-            _ => CurrentStatements::Rows(rows),
+        self.current = match (rows.calls.take(), &rows.encoder) {
+            (Some(calls), _) => {
+                CurrentStatements::Enriched(rows, Box::new(Window::new(*calls, &self.values)?))
+            }
+            (None, Encoder::Batches(_)) => CurrentStatements::Batches(rows),
+            (None, _) => CurrentStatements::Rows(rows),
         };
+        Ok(())
     }
 
     /// Notes the number of rows of a statement that has ended, for the placeholders after it.
@@ -171,10 +182,19 @@ impl Reading {
         }
     }
 
-    /// Gives the session back if no statement is left.
-    pub(super) fn free_session(&mut self) {
+    /// Drops the producer and the calls for its rows, because the rows can't be completed.
+    pub(super) fn stop(&mut self) {
+        self.producer = None;
+        self.current = match self.take_current() {
+            CurrentStatements::Enriched(rows, _) => CurrentStatements::Rows(rows),
+            current => current,
+        };
+    }
+
+    /// Drops the producer, and so frees its connection, if no statement is left.
+    pub(super) fn free_producer(&mut self) {
         if prepared(self.steps.as_slice()) == 0 {
-            self.session = None;
+            self.producer = None;
         }
     }
 }

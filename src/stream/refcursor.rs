@@ -15,9 +15,8 @@ use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
 
 use super::open::{WrittenForm, encoder, shape};
-use super::producer::Producer;
 use super::steps::{AwaitedResult, Step};
-use crate::database::ResultSet;
+use crate::database::{ResultSet, Session};
 use crate::endpoint::{Endpoint, ResultRead, Statement, check_results};
 
 /// The names of cursors in a row, by column.
@@ -31,7 +30,7 @@ type Names = Vec<Option<String>>;
 pub(super) async fn open(
     endpoint: &Endpoint,
     written: WrittenForm<'_>,
-    session: &mut Producer,
+    session: &mut Session,
     steps: &mut [Step],
     values: &[ParamValue],
 ) -> Result<(), Error> {
@@ -110,7 +109,7 @@ fn awaited(
 async fn call(
     statement: &Statement,
     index: usize,
-    session: &mut Producer,
+    session: &mut Session,
     values: &[ParamValue],
 ) -> Result<Names, Error> {
     let args: Vec<&ParamValue> = statement.args.iter().map(|&arg| &values[arg]).collect();

@@ -11,8 +11,9 @@ use super::cursors::Cursors;
 use super::encoder::Encoder;
 use super::nest::Nest;
 use super::open::json;
+use super::per_row::RowCalls;
 use super::producer::Row;
-use crate::database::{Batch, ResultSet};
+use crate::database::{self, Batch, ResultSet};
 use crate::endpoint::{Cardinality, Endpoint, OneRow, Piece, ResultRead, TotalReading, check_columns};
 use crate::html::Page;
 use crate::outcome::RowTotal;
@@ -147,6 +148,8 @@ pub(super) struct Rows {
     pub(super) one_row: OneRow,
     /// The result that another statement has opened, if these are its rows.
     pub(super) reads: Option<ResultRead>,
+    /// The calls for each of its rows.
+    pub(super) calls: Option<Box<RowCalls>>,
     /// The result that hasn't arrived yet. Its columns will arrive with it.
     pub(super) awaited: Option<Box<AwaitedResult>>,
     /// The largest possible number of rows, if they are those of the endpoint's key and it's known.
@@ -170,13 +173,17 @@ impl Rows {
     ///
     /// # Errors
     /// There are more rows than allowed, or the last one has no key.
-    pub(super) fn batch(&mut self, batch: Batch<'_, Row<'_>>, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub(super) fn batch(
+        &mut self,
+        batch: Batch<'_, database::Row<'_>>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
         let rows = self.encoder.rows() + batch.rows;
         if self.cardinality != Cardinality::Many && rows > 1 {
             return Err(self.one_row.repeated(&self.name));
         }
         if let (Some(cursors), Some(last)) = (&mut self.cursors, batch.last) {
-            cursors.keep(last)?;
+            cursors.keep(Row::Database(last))?;
         }
         self.encoder.batch(batch.rows, batch.message, out)
     }

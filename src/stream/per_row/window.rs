@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
@@ -16,15 +16,16 @@ use rowstream_upstream::pointer::Pointer;
 use rowstream_upstream::template::Values;
 use rowstream_upstream::{Call, Group, Source, fields};
 
+use super::RowCalls;
 use super::row::{ColumnKeeper, EnrichedRow};
 use crate::database::{self, Layout};
 use crate::endpoint::{ErrorTreatment, FittedCalls, LONGEST, Order, PerRowCalls, ReplyForm, RowCall};
 use crate::stream::calls::{CallOutcome, ReplyText, run};
 
 /// The rows that wait for their calls, and these calls.
-pub(super) struct Window {
+pub(in crate::stream) struct Window {
     plan: Arc<PerRowCalls>,
-    bound: Arc<FittedCalls>,
+    fitted: FittedCalls,
     /// The values of the parameters, followed by the texts of the last row's columns.
     values: Vec<ParamValue>,
     lanes: Vec<Lane>,
@@ -155,24 +156,20 @@ impl Replies {
 }
 
 impl Window {
-    /// For a request with these values of its parameters.
+    /// For a request whose first values are those of its parameters. Sends nothing yet.
     ///
     /// # Errors
     /// 400: a header field can't contain one of them. 503: too many requests wait for an upstream.
-    pub(super) fn new(
-        plan: &Arc<PerRowCalls>,
-        bound: &Arc<FittedCalls>,
-        upstreams: &[Source],
-        values: &[ParamValue],
-    ) -> Result<Self, Error> {
-        let mut values = values.to_vec();
+    pub(in crate::stream) fn new(calls: RowCalls, values: &[ParamValue]) -> Result<Self, Error> {
+        let RowCalls { plan, fitted, upstreams } = calls;
+        let mut values = values[..plan.params].to_vec();
         values.resize(plan.names.len(), ParamValue::Null);
-        let lane = |call: &RowCall| Lane::new(plan, call, &upstreams[call.upstream], &values);
+        let lane = |call: &RowCall| Lane::new(&plan, call, &upstreams[call.upstream], &values);
         Ok(Self {
             lanes: plan.calls.iter().map(lane).collect::<Result<_, _>>()?,
             requests: upstreams.iter().map(UpstreamRequests::enter).collect::<Result<_, _>>()?,
-            plan: Arc::clone(plan),
-            bound: Arc::clone(bound),
+            plan,
+            fitted,
             values,
             running: FuturesUnordered::new(),
             replies: Replies::default(),
@@ -186,12 +183,22 @@ impl Window {
         })
     }
 
-    /// Advances to the next row to return, or to the end.
-    pub(super) fn poll(
+    /// The next row of `statement` with its replies, lent until the next call; `None` after the last
+    /// one.
+    ///
+    /// # Errors
+    /// The statement's, or that of a call, if its row doesn't report it.
+    pub(in crate::stream) fn poll_row(
         &mut self,
         statement: &mut database::Session,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Error>> {
+    ) -> Poll<Result<Option<EnrichedRow<'_>>, Error>> {
+        ready!(self.poll(statement, cx))?;
+        Poll::Ready(Ok(self.row()))
+    }
+
+    /// Advances to the next row to return, or to the end.
+    fn poll(&mut self, statement: &mut database::Session, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.release();
         loop {
             self.fill(statement, cx)?;
@@ -214,9 +221,9 @@ impl Window {
     }
 
     /// The row to return.
-    pub(super) fn row(&mut self) -> Option<EnrichedRow<'_>> {
+    fn row(&mut self) -> Option<EnrichedRow<'_>> {
         let (held, layout) = (self.current.as_ref()?, self.layout.as_mut()?);
-        Some(EnrichedRow { layout, held, replies: &self.replies, plan: &self.plan, at: self.bound.at })
+        Some(EnrichedRow { layout, held, replies: &self.replies, plan: &self.plan, at: self.fitted.at })
     }
 
     /// Drops the row that was lent, and those of its calls that no other row shares.
@@ -244,7 +251,7 @@ impl Window {
     fn admit(&mut self, row: &database::Row<'_>) -> Result<(), Error> {
         let layout = self.layout.get_or_insert_with(|| row.layout());
         let data = Box::from(row.bytes());
-        let keeping = ColumnKeeper { wanted: self.bound.wanted.iter(), values: &mut self.values };
+        let keeping = ColumnKeeper { wanted: self.fitted.wanted.iter(), values: &mut self.values };
         layout.row(&data).encode(&mut ColumnCounter::new(keeping), &mut Vec::new())?;
         let number = self.next;
         self.next += 1;
