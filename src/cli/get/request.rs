@@ -7,13 +7,15 @@ use std::error::Error;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs, io};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::{Fuse, LocalBoxFuture};
 use http::uri::{Authority, Uri};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body::Body as _;
@@ -29,7 +31,6 @@ use serde_json::Value;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -265,13 +266,13 @@ fn of_handshake(error: &io::Error) -> Fault {
 }
 
 async fn exchange(
-    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    io: impl AsyncRead + AsyncWrite + Unpin + 'static,
     request: Request<String>,
     first_row: Duration,
 ) -> Result<Response, Fault> {
-    let (mut sender, driven) = http1::handshake(TokioIo::new(io)).await.map_err(|error| of_hyper(&error))?;
-    let connection = ConnectionGuard(tokio::spawn(async { drop(driven.await) }).abort_handle());
-    let waiting = timeout(first_row, sender.send_request(request)).await;
+    let (mut sender, io) = http1::handshake(TokioIo::new(io)).await.map_err(|error| of_hyper(&error))?;
+    let mut connection = io.map(drop).boxed_local().fuse();
+    let waiting = timeout(first_row, drive(&mut connection, sender.send_request(request))).await;
     let response = waiting
         .map_err(|_| Fault::cut(format!("no response in {} s", first_row.as_secs())).or_hint(LONGER))?;
     let (head, body) = response.map_err(|error| of_hyper(&error))?.into_parts();
@@ -284,8 +285,22 @@ async fn exchange(
         trailers: HeaderMap::new(),
         silence: silence.map(|seconds: f64| Duration::from_secs_f64(MISSED_HEARTBEATS * seconds)),
         body,
-        _connection: connection,
+        connection,
     })
+}
+
+/// Waits for a part of an exchange. Meanwhile, its connection reads and writes.
+async fn drive<T>(connection: &mut Connection, part: impl Future<Output = T>) -> T {
+    let mut part = pin!(part);
+    poll_fn(|cx| {
+        let before = part.as_mut().poll(cx);
+        if before.is_ready() {
+            return before;
+        }
+        let _ = connection.poll_unpin(cx);
+        part.as_mut().poll(cx)
+    })
+    .await
 }
 
 /// hyper's errors only say what it did. Their causes say what happened.
@@ -296,14 +311,8 @@ fn of_hyper(error: &hyper::Error) -> Fault {
     }
 }
 
-/// Closes a connection that a task drives.
-struct ConnectionGuard(AbortHandle);
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
+/// The work of a connection. A task of its own would switch twice for each piece of the body.
+type Connection = Fuse<LocalBoxFuture<'static, ()>>;
 
 pub(super) struct Response {
     status: StatusCode,
@@ -313,7 +322,7 @@ pub(super) struct Response {
     /// The longest silence.
     silence: Option<Duration>,
     body: Incoming,
-    _connection: ConnectionGuard,
+    connection: Connection,
 }
 
 impl Response {
@@ -324,7 +333,7 @@ impl Response {
     /// The next bytes of the body. `None` at its end, which HTTP has reported.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         loop {
-            let reading = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
+            let reading = drive(&mut self.connection, poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)));
             let frame = match self.silence {
                 None => reading.await,
                 Some(silence) => timeout(silence, reading)
