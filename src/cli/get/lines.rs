@@ -88,7 +88,7 @@ impl Lines {
     /// # Errors
     /// The server reports an error, or something is missing. The rows until then, and `mark`, are
     /// right.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], rows: &mut Vec<u8>) -> Result<(), Fault> {
+    pub(super) fn feed(&mut self, bytes: &[u8], rows: &mut Vec<u8>) -> Result<(), Fault> {
         if self.end.is_some() {
             return Ok(());
         }
@@ -96,18 +96,12 @@ impl Lines {
             let Some(at) = memchr(b'\n', bytes) else { return self.keep(bytes) };
             self.keep(&bytes[..=at])?;
             let line = std::mem::take(&mut self.rest);
-            self.line(&line, rows)?;
-            bytes = &bytes[at + 1..];
+            self.lines(&line, rows)?;
+            return self.feed(&bytes[at + 1..], rows);
         }
-        let mut start = 0;
-        for at in memchr_iter(b'\n', bytes) {
-            if self.end.is_some() {
-                return Ok(());
-            }
-            self.line(&bytes[start..=at], rows)?;
-            start = at + 1;
-        }
-        self.keep(&bytes[start..])
+        let whole = memrchr(b'\n', bytes).map_or(0, |at| at + 1);
+        self.lines(&bytes[..whole], rows)?;
+        self.keep(&bytes[whole..])
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), Fault> {
@@ -123,8 +117,44 @@ impl Lines {
         Ok(())
     }
 
-    /// Reads a line with its line feed.
+    /// Reads whole lines. Rows that follow each other are copied at once.
+    fn lines(&mut self, bytes: &[u8], rows: &mut Vec<u8>) -> Result<(), Fault> {
+        let (mut start, mut copied) = (0, 0);
+        for at in memchr_iter(b'\n', bytes) {
+            let line = &bytes[start..=at];
+            if self.is_row(line) {
+                self.rows += 1;
+            } else {
+                self.copy(&bytes[copied..start], rows);
+                self.line(line, rows)?;
+                if self.end.is_some() {
+                    return Ok(());
+                }
+                copied = at + 1;
+            }
+            start = at + 1;
+        }
+        self.copy(&bytes[copied..start], rows);
+        Ok(())
+    }
+
+    /// True if [`Self::line`] would only copy the line. Those of a sequence need their separator.
     #[inline]
+    fn is_row(&self, line: &[u8]) -> bool {
+        self.form == Form::Ndjson
+            && self.columns.is_some()
+            && line != b"\n"
+            && !line.starts_with(&self.record)
+    }
+
+    fn copy(&mut self, lines: &[u8], rows: &mut Vec<u8>) {
+        if let Some(digest) = &mut self.digest {
+            digest.update(lines);
+        }
+        rows.extend_from_slice(lines);
+    }
+
+    /// Reads a line with its line feed.
     fn line(&mut self, line: &[u8], rows: &mut Vec<u8>) -> Result<(), Fault> {
         let start = match self.form {
             Form::Ndjson => 0,
