@@ -30,8 +30,10 @@ use super::super::output::ResultOutput;
 const PIECE: usize = 256 << 10;
 /// The most bytes that wait for their mark. More are written to standard output without one.
 const MOST_HELD: usize = 128 << 20;
-/// The interval between two saved marks.
+/// The longest interval between two saved marks.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// The most bytes between two of them. The disk writes while we download, so the last sync is short.
+const MOST_UNSAVED: u64 = 16 << 20;
 /// The longest `FILE.part.json` that we read, in bytes.
 const LONGEST_STATE: u64 = 256 << 10;
 
@@ -119,14 +121,16 @@ impl Output {
     pub(super) async fn flush(&mut self, hold: Hold) -> io::Result<()> {
         let is_due = match &self.target {
             Target::Stdout => return self.print(self.ready(hold)).await,
-            Target::Part(part) => part.saved.elapsed() >= INTERVAL,
+            Target::Part(part) => part.is_due(self.written),
             Target::Unnamed(_) => false,
         };
         if is_due || self.buffer.len() >= PIECE {
             self.write()?;
-            if let Target::Part(part) = &mut self.target {
-                part.save_at_times(&self.safe).await?;
-            }
+        }
+        if let Target::Part(part) = &mut self.target
+            && is_due
+        {
+            part.save(&self.safe, self.written).await?;
         }
         Ok(())
     }
@@ -248,7 +252,7 @@ impl Output {
             return Ok(false);
         }
         file.file.write_all(&self.buffer)?;
-        file.save(&self.safe).await?;
+        file.save(&self.safe, self.written).await?;
         file.end_saving().await?;
         Ok(true)
     }
@@ -260,8 +264,8 @@ struct PartFile {
     state: PathBuf,
     url: String,
     file: File,
-    /// When we last began to save a mark.
-    saved: Instant,
+    /// When we last began to save a mark, and the bytes until then.
+    saved: (Instant, u64),
     saving: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -277,7 +281,7 @@ impl PartFile {
         let file = lock(&part)?;
         let state = with_suffix(&part, ".json");
         let (path, url) = (path.to_owned(), url.to_owned());
-        Ok(Self { path, part, state, url, file, saved: Instant::now(), saving: None })
+        Ok(Self { path, part, state, url, file, saved: (Instant::now(), 0), saving: None })
     }
 
     /// The last mark of an earlier process. Otherwise the reason why there's none, if the user
@@ -297,24 +301,22 @@ impl PartFile {
         }
     }
 
-    /// Saves a mark whose rows are written, unless another one was saved just now or still is.
-    async fn save_at_times(&mut self, safe: &Position) -> io::Result<()> {
+    /// True if the next mark should be saved.
+    fn is_due(&self, bytes: u64) -> bool {
+        let (at, saved) = self.saved;
         let is_saving = self.saving.as_ref().is_some_and(|saving| !saving.is_finished());
-        if is_saving || self.saved.elapsed() < INTERVAL {
-            return Ok(());
-        }
-        self.saved = Instant::now();
-        if safe.cursor.is_some() { self.save(safe).await } else { Ok(()) }
+        !is_saving && (at.elapsed() >= INTERVAL || bytes.saturating_sub(saved) >= MOST_UNSAVED)
     }
 
-    /// Begins to save a mark whose rows are written, on another thread.
-    async fn save(&mut self, safe: &Position) -> io::Result<()> {
+    /// Begins to sync the rows so far on another thread, and to save their last mark if there's one.
+    async fn save(&mut self, safe: &Position, bytes: u64) -> io::Result<()> {
         self.end_saving().await?;
+        self.saved = (Instant::now(), bytes);
         let state = State { url: self.url.clone(), position: safe.clone() };
         let (file, path) = (self.file.try_clone()?, self.state.clone());
         self.saving = Some(spawn_blocking(move || {
             file.sync_data()?;
-            write_state(&path, &state)
+            if state.position.cursor.is_some() { write_state(&path, &state) } else { Ok(()) }
         }));
         Ok(())
     }
