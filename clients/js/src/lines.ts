@@ -13,18 +13,19 @@ export class Lines {
 
   /** The lines that end within these bytes. */
   push(bytes: Uint8Array): string[] {
-    const end = bytes.lastIndexOf(10);
-    const lines = end < 0 ? [] : this.#join(bytes.subarray(0, end)).split("\n");
-    this.#append(bytes.subarray(end + 1));
+    const [first, last] = [bytes.indexOf(10), bytes.lastIndexOf(10)];
+    const lines = first < last ? decode(this.#decoder, bytes.subarray(first + 1, last)).split("\n") : [];
+    if (first >= 0) lines.unshift(this.#join(bytes.subarray(0, first)));
+    this.#append(bytes.subarray(last + 1));
     if (this.#size > LONGEST) {
       throw new Cut(`a row is longer than ${LONGEST >> 20} MiB; read its lists from endpoints of their own`, false);
     }
     return lines;
   }
 
-  #join(last: Uint8Array): string {
-    if (this.#size === 0) return decode(this.#decoder, last);
-    this.#append(last);
+  /** The line that began in earlier bytes. Only this one is copied. */
+  #join(end: Uint8Array): string {
+    this.#append(end);
     const bytes = this.#buffer.subarray(0, this.#size);
     [this.#buffer, this.#size] = [new Uint8Array(0), 0];
     return decode(this.#decoder, bytes);
