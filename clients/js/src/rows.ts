@@ -192,10 +192,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
   *#read(reading: Reading, lines: Lines, bytes: Uint8Array): Generator<Batch<Row>, void> {
     let failure: unknown;
     try {
-      for (const line of lines.push(bytes)) {
-        reading.line(line);
-        if (reading.end) break;
-      }
+      reading.lines(lines.push(bytes));
     } catch (error) {
       failure = error;
     }
