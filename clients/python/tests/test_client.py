@@ -33,7 +33,7 @@ from peer import (
     wait_for_end,
 )
 from rowstream import _protocol
-from rowstream._frames import END
+from rowstream._frames import END, ArrowReading
 
 
 def setUpModule() -> None:
@@ -603,6 +603,16 @@ class Arrow(unittest.TestCase):
             self.assertEqual(len(peer.requests), 2)
             with Peer(sends(ARROW_HEAD, whole[:at])) as peer, self.assertRaises(rowstream.IncompleteStream):
                 self.reader.arrow(peer.url, attempts=1)
+
+    def test_a_cut_at_any_byte_is_noticed(self) -> None:
+        whole = arrow_stream()
+        for at in range(len(whole)):
+            reading = ArrowReading("http://localhost/rows", None, 1)
+            reading.begin({})
+            reading.feed(whole[:at])
+            with self.assertRaises(rowstream.IncompleteStream, msg=at) as raised:
+                reading.finish()
+            self.assertTrue(raised.exception.retry)
 
     def test_an_error_is_one(self) -> None:
         error: Play = sends(problem(406, code="not_acceptable", detail="no arrow", retry=False))

@@ -42,23 +42,21 @@ class ArrowReading(Reading):
         return ()
 
     def finish(self) -> None:
-        """Reads the batches, and checks that the marker follows the last one: pyarrow doesn't."""
+        """Reads the batches up to the marker after the last one. pyarrow doesn't check that there's one."""
         import pyarrow
 
-        batches: list[pyarrow.RecordBatch] = []
-        source, end = pyarrow.BufferReader(self._body), 0
+        size = len(self._body)
+        # If the stream was cut, this marker is the first one, or a part of what's missing.
+        self._body += END
+        source = pyarrow.BufferReader(self._body)
         try:
-            stream = pyarrow.ipc.open_stream(source)
-            end = source.tell()
-            for batch in stream:
-                batches.append(batch)
-                end = source.tell()
+            table = pyarrow.ipc.open_stream(source).read_all()
         except (pyarrow.ArrowException, OSError) as error:
             raise IncompleteStream(f"the Arrow stream isn't whole: {error}", retry=True) from error
-        if bytes(self._body[end : end + 8]) != END:
+        if source.tell() > size:
             raise IncompleteStream("the Arrow stream ended without its marker: it was cut", retry=True)
-        self.table = pyarrow.Table.from_batches(batches, stream.schema)
-        self.progress.rows = self.table.num_rows
+        self.table = table
+        self.progress.rows = table.num_rows
         self.is_complete = True
 
 

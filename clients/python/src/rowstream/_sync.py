@@ -89,7 +89,7 @@ class _Connection:
                 reading.refuse(response.status_code, response.headers, _document(response))
             reading.begin(response.headers)
             limit_silence(response, reading)
-            for data in response.iter_bytes():
+            for data in response.iter_raw():
                 yield from reading.feed(data)
                 if reading.ended:
                     break

@@ -95,7 +95,7 @@ class _Connection:
                 reading.refuse(response.status_code, response.headers, await _document(response))
             reading.begin(response.headers)
             limit_silence(response, reading)
-            async for data in response.aiter_bytes():
+            async for data in response.aiter_raw():
                 for block in reading.feed(data):
                     yield block
                 if reading.ended:
