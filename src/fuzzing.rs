@@ -36,6 +36,7 @@ pub fn read_endpoint(path: &Path, text: &str, database: DatabaseKind) -> (Option
         tls: TlsFiles::default(),
         allow: None,
         headers: Vec::new(),
+        header_files: Vec::new(),
         timeouts: Timeouts::default(),
         retries: None,
         max_age: None,

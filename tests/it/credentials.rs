@@ -5,7 +5,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
+use crate::support::upstream::{Speaks, Upstream, reply};
 use crate::support::{
     Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, pg_port, rowstream, wait_until,
 };
@@ -426,5 +428,50 @@ async fn a_command_that_cannot_be_used_is_refused() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{url}: {said}");
         assert!(said.contains(message) && said.contains("hint"), "{url}: {said}");
+    }
+}
+
+/// The token of an upstream was read only at the start and at a reload, so after a rotation each request
+/// failed with 401.
+#[tokio::test]
+async fn a_token_that_an_upstream_refuses_is_read_again() {
+    for speaks in [Speaks::Http1, Speaks::H2c(10)] {
+        let valid = Arc::new(Mutex::new("one"));
+        let checked = Arc::clone(&valid);
+        let upstream = Upstream::start(speaks.clone(), move |_, asked| {
+            let token = asked.headers["authorization"].to_str().unwrap();
+            let is_valid = token == format!("Bearer {}", checked.lock().unwrap());
+            std::future::ready(reply(if is_valid { 200 } else { 401 }, "application/json", "[{\"id\":1}]"))
+        })
+        .await;
+        let protocol = if matches!(speaks, Speaks::Http1) { "http1" } else { "http2" };
+        let config = format!(
+            "[source.up]\nurl = \"http://{}\"\nprotocol = \"{protocol}\"\n\
+             headers = {{ Authorization = \"Bearer ${{file:token}}\", X-Fixed = \"1\" }}\n",
+            upstream.address()
+        );
+        let files = [
+            ("rowstream.toml", &*config),
+            ("token", "one\n"),
+            ("endpoints/get.toml", "[upstream]\nrequest = \"GET /rows\"\n"),
+            (
+                "endpoints/list.toml",
+                "[upstream]\nrequest = \"GET /rows\"\nrows = \"\"\ncolumns = { id = \"integer\" }\n",
+            ),
+        ];
+        let server = Server::start(&files).await;
+        for (target, refused) in [("/get", 401), ("/list", 502)] {
+            for (token, next) in [("one", "two"), ("two", "one")] {
+                assert_answers(&server, target, 200, "before").await;
+                *valid.lock().unwrap() = next;
+                assert_answers(&server, target, refused, "the file still has the former token").await;
+                write(server.folder(), "token", next);
+                let before = upstream.asked().len();
+                assert_answers(&server, target, 200, "after the file has changed").await;
+                assert_answers(&server, target, 200, "with the new token at once").await;
+                assert_eq!(upstream.asked().len() - before, 3, "{target} {token}");
+                assert_eq!(upstream.asked().pop().unwrap().headers["x-fixed"], "1");
+            }
+        }
     }
 }

@@ -17,6 +17,7 @@ use super::discovery::Discovery;
 use super::hosts::HostSet;
 use super::http1::Http1;
 use super::http2::Connections;
+use super::own_headers::OwnHeaders;
 use super::reply::{Body, Carrier};
 use super::settings::{Protocol, Settings};
 use super::url::Base;
@@ -31,6 +32,7 @@ pub(super) struct Host {
     number: usize,
     source: String,
     settings: Arc<Settings>,
+    headers: Arc<OwnHeaders>,
     base: Base,
     connector: Connector,
     http2: Arc<Connections>,
@@ -105,6 +107,7 @@ impl Host {
         source: &str,
         settings: &Arc<Settings>,
         number: usize,
+        headers: Arc<OwnHeaders>,
         tls: Option<TlsConnector>,
         discovery: Option<Arc<Discovery>>,
         most: usize,
@@ -114,6 +117,7 @@ impl Host {
             number,
             source: source.to_owned(),
             settings: Arc::clone(settings),
+            headers,
             base: base.clone(),
             connector: Connector::new(source, settings, base, tls, discovery),
             http2: Arc::new(Connections::new(most, settings.max_age)),
@@ -347,7 +351,7 @@ impl Host {
     /// The header fields of a request. Those of the source are set last, so they can't be replaced.
     fn headers(&self, call: &Call) -> HeaderMap {
         let mut headers = call.headers.clone();
-        for (name, value) in &self.settings.headers {
+        for (name, value) in &*self.headers.current() {
             headers.insert(name, value.clone());
         }
         headers

@@ -35,6 +35,7 @@
 //! | [`retry`] | the requests that are sent again |
 //! | [`reply`] | a response whose body is polled, and which keeps its slot until the end |
 //! | [`template`] | requests built from parameters, with each value escaped for its position |
+//! | [`own_headers`] | the header fields of every request, whose files may change |
 //! | [`fields`] | the header fields that are passed on, and those that aren't |
 //! | [`payload`] | bodies of requests, built from parameters |
 //! | [`split`], [`mod@pointer`] | the rows of a document, while it arrives |
@@ -66,6 +67,7 @@ mod host;
 mod hosts;
 mod http1;
 mod http2;
+mod own_headers;
 mod reply;
 mod retry;
 
@@ -91,6 +93,7 @@ use self::discovery::{Discovery, DiscoveryStats};
 use self::host::{Answer, FailedRequest, Failure, Host};
 use self::hosts::{Failover, HostSet, Hosts, TriedHosts};
 use self::http1::Http1;
+use self::own_headers::OwnHeaders;
 use self::retry::Budget;
 
 /// The right to use a slot of the pool at one host.
@@ -136,6 +139,7 @@ impl std::fmt::Debug for Source {
 struct SourceState {
     name: String,
     settings: Arc<Settings>,
+    headers: Arc<OwnHeaders>,
     idle_timeout: Duration,
     /// Chooses the host of a request.
     balance: Hosts<Box<Http1>>,
@@ -189,7 +193,11 @@ impl Source {
         let most = settings.max_per_host.map_or(config.pool.max, |most| most.min(config.pool.max));
         let discovery = settings.discover.as_ref().map(|discover| Discovery::new(&config.name, discover));
         let discovery = discovery.map(Arc::new);
-        let host = |number| Host::new(&config.name, &settings, number, tls.clone(), discovery.clone(), most);
+        let headers = Arc::new(OwnHeaders::new(&settings));
+        let host = |number| {
+            let (tls, discovery, headers) = (tls.clone(), discovery.clone(), Arc::clone(&headers));
+            Host::new(&config.name, &settings, number, headers, tls, discovery, most)
+        };
         let shared = SourceState {
             name: config.name.clone(),
             idle_timeout: config.pool.idle_timeout,
@@ -205,6 +213,7 @@ impl Source {
             hosts: (0..settings.hosts.len()).map(host).collect(),
             retries: settings.retries.clone().map(Budget::new),
             settings,
+            headers,
             discovery,
         };
         Ok(Self { shared: Arc::new(shared), forwarded: Arc::default(), client: Client::default() })
@@ -347,8 +356,26 @@ impl Source {
         entered: Instant,
     ) -> Result<(Reply, WaitTimes), Error> {
         let waited = WaitTimes { pool: entered.elapsed(), begun: Instant::now() };
-        let (place, (head, body)) = self.ask_again(place, group, call, waited.begun).await?;
+        let (place, (head, body)) = self.ask_authorized(place, group, call, waited.begun).await?;
         Ok((Reply::new(head, body, place, self, call, waited.begun)?, waited))
+    }
+
+    /// Sends a request, and once more if the upstream refuses its header fields and these have changed.
+    async fn ask_authorized(
+        &self,
+        place: RequestLease,
+        group: Option<&Group>,
+        call: &Call,
+        begun: Instant,
+    ) -> Result<(RequestLease, Answer), Error> {
+        let sent = self.shared.headers.current();
+        let (place, (head, body)) = self.ask_again(place, group, call, begun).await?;
+        if !self.shared.headers.have_changed(&sent, head.status).await {
+            return Ok((place, (head, body)));
+        }
+        drop(body);
+        // Boxed, because otherwise every request would reserve memory that few need.
+        Box::pin(self.ask_again(place, group, call, begun)).await
     }
 
     /// Sends a request, and sends it again if that may help and the source allows it.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderName, HeaderValue};
+use rowstream_core::diagnostic::Template;
 use rowstream_core::pool::Health;
 
 use super::address::AllowEntry;
@@ -35,6 +36,8 @@ pub struct Settings {
     pub allow: Option<Vec<AllowEntry>>,
     /// Header fields of every request. They may contain secrets.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Those whose values mention files, as in the configuration.
+    pub header_files: Vec<(HeaderName, Template)>,
     /// Time limits.
     pub timeouts: Timeouts,
     /// Which requests are sent again. `None`: none.

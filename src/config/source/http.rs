@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use http::{HeaderName, HeaderValue, StatusCode};
+use rowstream_core::diagnostic::Template;
 use rowstream_core::diagnostic::reader::{Table, Value, set};
 use rowstream_upstream::address::AllowEntry;
 use rowstream_upstream::url::{Base, HostAddress};
@@ -30,6 +31,9 @@ pub(super) fn read(
         .take("discover")
         .and_then(|value| discover::read(name, &value, hosts.as_deref(), allow.is_some()));
     let headers = table.take("headers").map(|value| read_headers(name, &value)).unwrap_or_default();
+    let header_files = headers.iter().filter_map(|(name, _, file)| Some((name.clone(), file.clone()?)));
+    let header_files = header_files.collect();
+    let headers = headers.into_iter().map(|(name, value, _)| (name, value)).collect();
     let timeouts = table.take("timeout").map(|value| read_timeouts(name, &value)).unwrap_or_default();
     let retries = table.take("retries").and_then(|value| read_retries(name, &value));
     let balance = table.take("balance").and_then(|value| read_balance(&value)).unwrap_or_default();
@@ -58,6 +62,7 @@ pub(super) fn read(
         tls,
         allow,
         headers,
+        header_files,
         timeouts,
         retries,
         max_age,
@@ -229,7 +234,8 @@ fn read_allow(value: Option<&Value<'_>>, hosts: &[Base]) -> Option<Vec<AllowEntr
     Some(allow)
 }
 
-fn read_headers(source: &str, value: &Value<'_>) -> Vec<(HeaderName, HeaderValue)> {
+/// The fields, each with its text in the configuration if that mentions files.
+fn read_headers(source: &str, value: &Value<'_>) -> Vec<(HeaderName, HeaderValue, Option<Template>)> {
     let Some(table) = value.table(format!("`headers` of [source.{source}]")) else { return Vec::new() };
     let fields = table.entries().into_iter().filter_map(|(_, name, value)| {
         let text = value.string()?;
@@ -240,7 +246,7 @@ fn read_headers(source: &str, value: &Value<'_>) -> Vec<(HeaderName, HeaderValue
             return None;
         };
         content.set_sensitive(true);
-        Some((field, content))
+        Some((field, content, value.template()))
     });
     fields.collect()
 }

@@ -66,7 +66,7 @@ impl Template {
     }
 
     /// The text with the current contents of its files; `None` if one can't be read.
-    pub(crate) fn expand(&self) -> Option<String> {
+    pub fn expand(&self) -> Option<String> {
         expand(&self.text, &Origins::below(&self.folder, &|name| self.variables.get(name).cloned())).ok()
     }
 }
