@@ -141,12 +141,17 @@ fn seconds() -> i64 {
 
 /// A server that trusts the issuer, with additional lines in `[jwt]`.
 async fn server(jwt: &str, keys: &str) -> Server {
+    server_with(jwt, keys, &[]).await
+}
+
+/// The same server with additional files.
+async fn server_with(jwt: &str, keys: &str, files: &[(&str, &str)]) -> Server {
     let config = format!(
         "authorization = [\"orders:read\"]\n[jwt]\naudience = [\"other\", \"rowstream\"]\nscopes = [\"orders:read\"]\n{jwt}\n\
          [source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n"
     );
     let tenant = "/*\nauthorization = \"authenticated\"\n[params]\n\"jwt.tenant\" = \"integer\"\n\"jwt.groups\" = { type = \"text[]\", optional = true }\n*/\nselect :jwt.tenant + 1 as tenant, :jwt.groups as groups";
-    let files = [
+    let own = [
         ("rowstream.toml", config.as_str()),
         ("keys.json", keys),
         ("t.sql", "create table t (n)"),
@@ -155,7 +160,7 @@ async fn server(jwt: &str, keys: &str) -> Server {
         ("endpoints/city.sql", "/*\nauthorization = \"authenticated\"\n*/\nselect :jwt.address.city as city"),
         ("endpoints/tenant.sql", tenant),
     ];
-    Launch::files(&files).start().await
+    Launch::files(&[&own, files].concat()).start().await
 }
 
 async fn of_file(keys: &Keys) -> Server {
@@ -426,6 +431,66 @@ async fn claims_are_parameters() {
     // A request can't override a token's claims.
     let reply = ask(&server, "/mine?jwt.sub=8", &with(json!({}))).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (400, &json!("invalid_parameter")));
+}
+
+/// An empty list of groups was NULL, or the parameter's default, so a user without groups saw all rows.
+/// A NULL in a list was the text `null`, and `5.0` wasn't an integer.
+#[tokio::test]
+async fn a_claim_is_a_value_as_in_a_body() {
+    let keys = Keys::new();
+    let settings = |param: &str| format!("/*\nauthorization = \"authenticated\"\n[params]\n{param}\n*/\n");
+    let of_groups = "select own.value as n from json_each('[1, 2]') own
+        where :jwt.groups is null or own.value in (select value from json_each(:jwt.groups)) order by 1";
+    let optional = settings(r#""jwt.groups" = { type = "integer[]", optional = true }"#) + of_groups;
+    let preset = settings(r#""jwt.groups" = { type = "integer[]", default = [1] }"#) + of_groups;
+    let names = settings(r#""jwt.names" = "text[]""#) + "select :jwt.names as names";
+    let tenant =
+        settings(r#""jwt.tenant" = { type = "integer", optional = true }"#) + "select :jwt.tenant as tenant";
+    let any = settings(r#""jwt.any" = "json""#) + "select :jwt.any as any";
+    let files = [
+        ("endpoints/optional.sql", optional.as_str()),
+        ("endpoints/preset.sql", &preset),
+        ("endpoints/names.sql", &names),
+        ("endpoints/id.sql", &tenant),
+        ("endpoints/any.sql", &any),
+    ];
+    let server =
+        server_with(&format!("issuer = \"{ISSUER}\"\nkeys = \"keys.json\""), &keys.set().to_string(), &files)
+            .await;
+    let rows = |numbers: &[i64]| Ok(numbers.iter().map(|n| json!({"n": n})).collect::<Vec<_>>().into());
+    let one = |name: &str, value: Value| Ok(json!([{name: value}]));
+    for (path, claims, expected) in [
+        ("/optional", json!({"groups": []}), rows(&[])),
+        ("/optional", json!({"groups": [2]}), rows(&[2])),
+        ("/optional", json!({"groups": [2.0]}), rows(&[2])),
+        ("/optional", json!({"groups": "1,2"}), rows(&[1, 2])),
+        ("/optional", json!({}), rows(&[1, 2])),
+        ("/optional", json!({"groups": ""}), Err("`` is not an integer")),
+        ("/optional", json!({"groups": [null]}), Err("it has a `null`")),
+        ("/optional", json!({"groups": {}}), Err("it is an object")),
+        ("/preset", json!({"groups": []}), rows(&[])),
+        ("/preset", json!({"groups": ""}), Err("`` is not an integer")),
+        ("/preset", json!({}), rows(&[1])),
+        ("/names", json!({"names": []}), one("names", json!("[]"))),
+        ("/names", json!({"names": ["a,b", 7]}), one("names", json!("[\"a,b\",\"7\"]"))),
+        ("/names", json!({"names": ["a", null]}), Err("it has a `null`")),
+        ("/names", json!({"names": [["a"]]}), Err("it is a list")),
+        ("/id", json!({"tenant": 5.0}), one("tenant", json!(5))),
+        ("/id", json!({"tenant": ""}), Err("`` is not an integer")),
+        ("/id", json!({"tenant": [5]}), Err("it is a list")),
+        ("/any", json!({"any": []}), one("any", json!("[]"))),
+        ("/any", json!({"any": {"a": [null, 5.0]}}), one("any", json!("{\"a\":[null,5.0]}"))),
+        ("/any", json!({"any": "x"}), one("any", json!("\"x\""))),
+    ] {
+        let reply = ask(&server, path, &keys.but("ES256", json!({}), claims.clone())).await;
+        match expected {
+            Ok(rows) => assert_eq!(reply.json(), Value::from(rows), "{path} {claims}"),
+            Err(why) => {
+                assert_eq!(reply.status, 400, "{path} {claims}: {}", reply.text());
+                assert!(reply.text().contains(why), "{path} {claims}: {}", reply.text());
+            }
+        }
+    }
 }
 
 /// An HTTP server that answers each path with the result of `answer`, and counts its requests.

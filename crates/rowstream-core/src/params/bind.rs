@@ -212,8 +212,8 @@ struct RequestTexts<'a> {
     texts: Vec<(usize, Text<'a>)>,
     /// The indices of parameters that the query has, once the body is read.
     in_query: Vec<usize>,
-    /// The JSON of parameters in the body, with their indices.
-    members: Vec<(usize, &'a RawValue)>,
+    /// The JSON of claims and of parameters in the body, with their indices.
+    members: Vec<(usize, Cow<'a, RawValue>)>,
     /// The names of control parameters in a JSON body, even those that are `null`.
     controls: Vec<String>,
     /// The server's own parameters, without the endpoint's values.
@@ -285,7 +285,7 @@ impl<'a> RequestTexts<'a> {
             Some(index) if self.members.iter().any(|(of, _)| *of == index) => {
                 self.wrong(name, MORE_THAN_ONCE);
             }
-            Some(index) => self.members.push((index, json)),
+            Some(index) => self.members.push((index, Cow::Borrowed(json))),
             None if is_control(name) => self.control_member(name, json),
             None => self.unknown(name),
         }
@@ -347,15 +347,13 @@ impl<'a> RequestTexts<'a> {
         }
     }
 
-    fn claims(&mut self, claims: Option<&'a Claims>) {
+    /// A claim is a value like a member of a body: an empty list isn't a missing one.
+    fn claims(&mut self, claims: Option<&Claims>) {
         for (index, param) in self.params.iter().enumerate() {
             let own = claims.filter(|_| param.place == ParamPlace::Claim);
-            match own.and_then(|claims| claim(claims, &param.name)) {
-                Some(Json::Array(items)) if param.list => {
-                    self.texts.extend(items.iter().map(|item| (index, Ok(text_of(item)))));
-                }
-                Some(value) => self.texts.push((index, Ok(text_of(value)))),
-                None => {}
+            if let Some(claim) = own.and_then(|claims| claim(claims, &param.name)) {
+                let json = serde_json::value::to_raw_value(claim).expect("a claim is JSON");
+                self.members.push((index, Cow::Owned(json)));
             }
         }
     }
@@ -427,11 +425,6 @@ impl<'a> RequestTexts<'a> {
 /// True for the name of a control parameter.
 fn is_control(name: &str) -> bool {
     CONTROLS.contains(&name) || name == FEED || name == "_count"
-}
-
-/// A claim as text: the contents of a string, and JSON for other values.
-fn text_of(claim: &Json) -> Cow<'_, str> {
-    claim.as_str().map_or_else(|| claim.to_string().into(), Cow::Borrowed)
 }
 
 /// The value of a parameter, from all its texts in the request.
