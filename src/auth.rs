@@ -69,8 +69,13 @@ impl Credentials {
         tokens: &TokenMap,
         verifier: Option<&Arc<Verifier>>,
     ) -> Self {
-        let found = Self::of_headers(headers, tokens);
-        match (&found, verifier, headers.get(AUTHORIZATION).and_then(json_web_token)) {
+        let value = match only(headers) {
+            Ok(Some(value)) => value,
+            Ok(None) => return Self::None,
+            Err(why) => return Self::Invalid(why),
+        };
+        let found = Self::of(value, tokens);
+        match (&found, verifier, json_web_token(value)) {
             // Boxed, so that requests without such a token don't carry its state.
             (Self::Invalid(_), Some(verifier), Some(token)) => {
                 Box::pin(Self::verified(token, verifier)).await
@@ -85,16 +90,6 @@ impl Credentials {
             Err(TokenError::NoKeys) => Self::Unchecked,
             Err(TokenError::Refused(TokenRefusal::Expired)) => Self::Expired(None),
             Err(TokenError::Refused(refusal)) => Self::Invalid(refusal.message()),
-        }
-    }
-
-    fn of_headers(headers: &HeaderMap, tokens: &TokenMap) -> Self {
-        let mut shown = headers.get_all(AUTHORIZATION).iter();
-        match (shown.next(), shown.next()) {
-            (None, _) => Self::None,
-            (Some(value), None) => Self::of(value, tokens),
-            // Another program on the path may have read the other header.
-            (Some(_), Some(_)) => Self::Invalid("the request has two `Authorization` headers"),
         }
     }
 
@@ -221,6 +216,18 @@ fn keys_unavailable() -> Error {
         .retry_after(Duration::from_secs(30))
 }
 
+/// The header with the credentials.
+///
+/// # Errors
+/// There are two. Another program on the path may have read the other one.
+fn only(headers: &HeaderMap) -> Result<Option<&HeaderValue>, &'static str> {
+    let mut sent = headers.get_all(AUTHORIZATION).iter();
+    match (sent.next(), sent.next()) {
+        (value, None) => Ok(value),
+        (_, Some(_)) => Err("the request has two `Authorization` headers"),
+    }
+}
+
 /// A bearer token, if it looks like a JSON Web Token.
 fn json_web_token(value: &HeaderValue) -> Option<&str> {
     let token = str::from_utf8(of_scheme(value.as_bytes(), b"Bearer ")?).ok()?;
@@ -244,6 +251,8 @@ fn find<'a>(hash: &[u8; 32], tokens: &'a TokenMap) -> Option<&'a Arc<Token>> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn token(name: &str, texts: &[&str]) -> (String, Arc<Token>) {
@@ -275,7 +284,8 @@ mod tests {
             for value in shown {
                 headers.append(AUTHORIZATION, value.parse().unwrap());
             }
-            let credentials = Credentials::of_headers(&headers, &tokens);
+            let read = Credentials::read(&headers, &tokens, None).now_or_never();
+            let credentials = read.expect("no keys are fetched");
             credentials.authorize(&wanted).map_or_else(|error| error.status().as_u16(), |()| 200)
         };
         for (shown, expected) in [

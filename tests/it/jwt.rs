@@ -493,6 +493,34 @@ async fn a_claim_is_a_value_as_in_a_body() {
     }
 }
 
+/// Two `Authorization` headers were accepted if the first one was a valid token of the issuer. Another
+/// program on the path may have read the other one.
+#[tokio::test]
+async fn two_authorization_headers_are_denied() {
+    let keys = Keys::new();
+    let server = of_file(&keys).await;
+    let own = format!("Bearer {}", keys.well("ES256"));
+    let forged = format!("Bearer {}", Keys::new().well("ES256"));
+    let basic = format!("Basic {}", BASE64_STANDARD.encode("reader:reader"));
+    for client in [Client::HTTP1, Client::H2C] {
+        for (first, second) in [
+            (&own, &own),
+            (&own, &forged),
+            (&forged, &own),
+            (&own, &basic),
+            (&basic, &own),
+            (&own, &String::new()),
+        ] {
+            let request = Request::get(server.url("/orders"));
+            let request = request.header("authorization", first).header("authorization", second);
+            let reply = client.send(request.body(String::new()).expect("a request")).await;
+            assert_eq!(reply.status, 401, "{first} {second}: {}", reply.text());
+            assert_eq!(reply.json()["detail"], "the request has two `Authorization` headers");
+        }
+    }
+    assert_eq!(status(&server, "/orders", &keys.well("ES256")).await.0, 200);
+}
+
 /// An HTTP server that answers each path with the result of `answer`, and counts its requests.
 async fn issuer(
     answer: impl Fn(&str, &str) -> Option<String> + Send + Sync + 'static,
