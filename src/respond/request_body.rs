@@ -154,7 +154,12 @@ fn body_type(headers: &HeaderMap) -> Result<BodyType, Error> {
         return Err(refused(format!("the body has the content coding {coding}"))
             .hint("send it without `Content-Encoding`"));
     }
-    let sent = headers.get(header::CONTENT_TYPE).and_then(|sent| sent.to_str().ok()).unwrap_or_default();
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    let sent = types.next().and_then(|sent| sent.to_str().ok()).unwrap_or_default();
+    // Another program on the path may have read the body as the other type.
+    if types.next().is_some() {
+        return Err(refused("the request has two `Content-Type` headers".to_owned()).hint("send one"));
+    }
     BodyType::from_media_type(sent).ok_or_else(|| {
         let message = if sent.is_empty() {
             "the body has no `Content-Type`".to_owned()

@@ -201,6 +201,7 @@ async fn wrong_bodies_are_refused() {
     let long = format!("{{\"t\": \"{}\"}}", "x".repeat(1100));
     let deep = format!("{{\"j\": {}1{}}}", "[".repeat(400), "]".repeat(400));
     let coded = [("content-type", JSON), ("content-encoding", "gzip")];
+    let twice = [("content-type", "application/x-www-form-urlencoded"), ("content-type", JSON)];
     for (path, headers, body, status, code, said) in [
         ("/echo", &[("content-type", JSON)][..], "[1]", 400, "invalid_body", "not a JSON object"),
         ("/echo", &[("content-type", JSON)], "{\"t\": 1", 400, "invalid_body", "not a JSON object"),
@@ -217,6 +218,7 @@ async fn wrong_bodies_are_refused() {
             "latin1",
         ),
         ("/echo", &[], "t=1", 415, "unsupported_media_type", "no `Content-Type`"),
+        ("/echo", &twice, "t=1", 415, "unsupported_media_type", "two `Content-Type` headers"),
         ("/echo", &coded, "{}", 415, "unsupported_media_type", "gzip"),
         (
             "/echo?t=1",
