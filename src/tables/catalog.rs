@@ -72,6 +72,8 @@ pub(crate) struct Column {
     pub(crate) param: Option<ParamType>,
     /// The type to cast the parameter to before the comparison, if that's necessary.
     pub(crate) cast: Option<String>,
+    /// The condition with the column `{c}` and the parameter `{v}`, if it isn't that they're equal.
+    pub(crate) equal: Option<String>,
     /// Its position in the primary key, from 1; 0 if it isn't part of the key.
     place: u64,
     /// Equal for columns whose values are compared alike. `None` if equal values may not mean the
@@ -331,6 +333,7 @@ async fn columns(
         type_name: text(row, "type"),
         param: row["param"].as_str().and_then(ParamType::from_name),
         cast: row["cast"].as_str().map(str::to_owned),
+        equal: row["equal"].as_str().map(str::to_owned),
         place: row["place"].as_u64().unwrap_or_default(),
         comparable: row["comparable"].as_str().map(str::to_owned),
         unordered: row["unordered"].as_str().map(str::to_owned),

@@ -10,7 +10,7 @@ use rowstream_core::diagnostic::shown;
 
 use super::catalog::{Column, Reference, ReferenceColumn, Table};
 use super::unserved;
-use super::write::{conditions, names, param_names, row_link, value};
+use super::write::{condition, conditions, names, param_names, row_link};
 
 /// The rows of `child` that refer to one row of `parent`.
 pub(super) struct Link<'a> {
@@ -151,12 +151,15 @@ impl Link<'_> {
             let row = conditions(self.parent, &names).join(" and ");
             format!("(select {column} from {parent} where {row})")
         };
-        let condition = |column: &ReferenceColumn| {
+        let of_column = |column: &ReferenceColumn| {
             let param = names.iter().zip(&key).find(|(_, one)| one.name == column.parent);
-            let value = param.map_or_else(|| of_row(&column.parent), |(name, one)| value(name, one));
-            format!("{} = {value}", dialect.quoted(&column.own))
+            let own = dialect.quoted(&column.own);
+            match param {
+                Some((name, one)) => condition(&own, name, one),
+                None => format!("{own} = {}", of_row(&column.parent)),
+            }
         };
-        self.reference.columns.iter().map(condition).collect()
+        self.reference.columns.iter().map(of_column).collect()
     }
 
     /// A line about the list.

@@ -102,16 +102,8 @@ fn setting(links: &[String]) -> String {
 pub(super) fn row_link(table: &Table, key: &[&str]) -> Option<String> {
     let is_plain = |name: &&str| !name.contains(['/', '{', '}']);
     let segments: Vec<_> = key.iter().map(|name| format!("{{{name}}}")).collect();
-    let has_key = !key.is_empty() && key.iter().all(is_plain) && !table.key().into_iter().any(is_rewritten);
+    let has_key = !key.is_empty() && key.iter().all(is_plain);
     (has_key && key.len() <= MOST_PARAMS).then(|| format!("/{}/{}", table.name, segments.join("/")))
-}
-
-/// True if the values of a column are written in another form than they're compared in: those of
-/// SQLite with a declared type that it doesn't have, such as `datetime`.
-fn is_rewritten(column: &Column) -> bool {
-    let types = ["boolean", "bool", "datetime", "timestamp", "timestamptz"];
-    let is_text = matches!(column.param, None | Some(ParamType::Text));
-    is_text && types.iter().any(|name| column.type_name.eq_ignore_ascii_case(name))
 }
 
 /// The path of a row of `table` in its list.
@@ -130,15 +122,16 @@ fn params(names: &[String], key: &[&Column]) -> String {
 
 /// The conditions of the row whose key is in these parameters.
 pub(super) fn conditions(table: &Table, names: &[String]) -> Vec<String> {
-    let condition = |(name, column): (&String, &Column)| {
-        format!("{} = {}", table.dialect.quoted(&column.name), value(name, column))
-    };
+    let condition =
+        |(name, column): (&String, &Column)| condition(&table.dialect.quoted(&column.name), name, column);
     names.iter().zip(table.key()).map(condition).collect()
 }
 
-/// A parameter, as it's compared with a column.
-pub(super) fn value(name: &str, column: &Column) -> String {
-    column.cast.as_ref().map_or(format!(":{name}"), |kind| format!("cast(:{name} as {kind})"))
+/// The condition that a quoted column has the value of a parameter, compared as values of `column`.
+pub(super) fn condition(quoted: &str, name: &str, column: &Column) -> String {
+    let value = column.cast.as_ref().map_or(format!(":{name}"), |kind| format!("cast(:{name} as {kind})"));
+    let equal = column.equal.as_deref().unwrap_or("{c} = {v}");
+    equal.replace("{v}", &value).replace("{c}", quoted)
 }
 
 /// `select … from …`, on two lines.

@@ -432,6 +432,69 @@ async fn mariadb_keys_of_all_types_find_rows() {
     db.execute(&format!("drop user {user}"));
 }
 
+/// A row of SQLite whose key is a `datetime` or `boolean` was a 404 by the value that its own JSON has,
+/// and the lists below it were empty, with 200.
+#[tokio::test]
+async fn sqlite_rows_are_found_by_the_values_of_their_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table event (at datetime primary key, n integer);
+        insert into event values ('2026-03-01 09:00:00', 1), ('2026-03-01T10:00:00.25+02:00', 2), ('soon', 3),
+            (1772355600, 4), ('9999-12-31 23:59:59.999', 5), ('0000-01-01 00:00', 6);
+        create table report (id integer primary key, at datetime references event (at));
+        insert into report values (7, '2026-03-01 09:00:00'), (8, 'soon'), (9, '9999-12-31 23:59:59.999');
+        create table zoned (at TimestampTZ(6) primary key); insert into zoned values ('2026-03-01 09:00:00');
+        create table local (id integer, at timestamp, primary key (id, at));
+        insert into local values (1, '2026-03-01 09:00:00.5');
+        create table flag (on_off boolean primary key, n integer); insert into flag values (0, 1), (1, 2), (2, 3), ('t', 4);
+        create table use (id integer primary key, on_off bool references flag);
+        insert into use values (1, 1), (2, 0), (3, 't'), (4, 1);
+        create table day (d date primary key); insert into day values ('2026-03-01'), ('infinity');
+        create table amount (a decimal(9, 2) primary key); insert into amount values (1.50), (7), ('much');
+        create table document (j json primary key); insert into document values ('{\"a\":[1.0]}'), (5)";
+    let server = started(&sqlite(&folder.path().join("a.db"), sql)).await;
+    for (table, key) in [
+        ("event", &["at"][..]),
+        ("zoned", &["at"]),
+        ("local", &["id", "at"]),
+        ("flag", &["on_off"]),
+        ("day", &["d"]),
+        ("amount", &["a"]),
+        ("document", &["j"]),
+    ] {
+        let rows = json_of(&server, &format!("/{table}")).await;
+        let rows = rows.as_array().unwrap();
+        assert!(!rows.is_empty());
+        for row in rows {
+            let segments = key.iter().map(|name| segment(&row[name]));
+            let path = [table.to_owned()].into_iter().chain(segments).collect::<Vec<_>>().join("/");
+            assert_eq!(json_of(&server, &format!("/{path}")).await, *row, "{path}");
+        }
+    }
+    for (path, ids) in [
+        ("/event/2026-03-01T09:00:00/report", json!([7])),
+        ("/event/2026-03-01T10:00:00+01:00/report", json!([7])),
+        ("/event/soon/report", json!([8])),
+        ("/event/9999-12-31T23:59:59.999/report", json!([9])),
+        ("/event/2026-03-01T08:00:00.25Z/report", json!([])),
+        ("/flag/true/use", json!([1, 4])),
+        ("/flag/0/use", json!([2])),
+        ("/flag/t/use", json!([3])),
+    ] {
+        let rows = json_of(&server, path).await;
+        let found: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["id"].clone()).collect();
+        assert_eq!(Value::from(found), ids, "{path}");
+    }
+    for path in ["/event/2026-03-01T09:00:01", "/event/never", "/flag/f", "/zoned/soon"] {
+        assert_eq!(get(&server.url(path)).await.status.as_u16(), 404, "{path}");
+    }
+}
+
+/// A value of a row's JSON, as a segment of a path.
+fn segment(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
 /// A broken view doesn't prevent the others from being served.
 #[tokio::test]
 async fn sqlite_views_that_are_broken_are_left_out() {

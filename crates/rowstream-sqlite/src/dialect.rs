@@ -129,12 +129,19 @@ const TABLES: &str = "select name, case type when 'view' then 'view' else 'table
 /// The parameter has the column's affinity: a text gets the affinity of the column that it's
 /// compared with ("Datatypes In SQLite", section 3.1). Columns without affinity contain values of
 /// any type. Columns with `hidden = 1` are arguments of virtual tables.
+///
+/// Booleans and times are written in another form than they're stored in, so they're compared by value.
 const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as type, case
       when type like '%int%' then 'integer'
       when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
       when type like '%blob%' or type = '' or upper(type) = 'ANY' then null
       when type like '%real%' or type like '%floa%' or type like '%doub%' then 'number'
-      else 'text' end as param, null as \"cast\", pk as place, case
+      else 'text' end as param, case
+      when base in ('boolean', 'bool') then '{c} = case {v} when ''true'' then 1 when ''false'' then 0 else {v} end'
+      when base in ('datetime', 'timestamp', 'timestamptz') then
+        '({c} = {v} or {c} >= coalesce(date({v}, ''-1 day''), '''') and {c} < coalesce(date({v}, ''+2 days''), ''~'')'
+          || ' and rowstream_time({c}) = rowstream_time({v}))'
+      end as equal, pk as place, case
       when type like '%int%' then 'integer'
       when upper(type) = 'ANY' or (select sql like '%collate%' from sqlite_schema where name = :table) then null
       when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
@@ -147,7 +154,9 @@ const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as ty
         and (select sql like '%collate%collate%' and sql like '%collate%binary%' from sqlite_schema where name = :table)
         then 'its values may be different in the key and alike in the column, by their collations'
       end as unordered
-    from pragma_table_xinfo(:table, 'main') c where hidden <> 1 order by cid";
+    from (
+      select *, lower(trim(substr(type, 1, instr(type || '(', '(') - 1))) as base from pragma_table_xinfo(:table, 'main')
+    ) c where hidden <> 1 order by cid";
 
 /// A foreign key has the names as they're written, in any case. A key that names no columns refers to
 /// the primary key.
