@@ -79,6 +79,8 @@ pub struct Config {
     pub jwt: Option<JwtSettings>,
     /// Cross-origin rules. `None`: the server sends no CORS headers.
     pub cors: Option<Cors>,
+    /// The names by which browsers may call the server.
+    pub hosts: AllowedHosts,
     /// The limits of the server.
     pub limits: Limits,
     /// The log: its format, and which lines are written.
@@ -97,6 +99,15 @@ pub struct Config {
     /// Further files that `--watch` observes because the configuration refers to them: secrets, and
     /// the TLS files for upstreams.
     pub watched: Vec<PathBuf>,
+}
+
+/// The names by which browsers may call the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllowedHosts {
+    /// All: a proxy on this machine may pass on the name by which clients know it.
+    All,
+    /// Those of this machine, as long as no other machine can connect and no token is needed.
+    ThisMachine,
 }
 
 impl Config {
@@ -120,6 +131,14 @@ impl Config {
     /// The part of a database's error messages that clients see.
     pub fn error_detail(&self) -> ErrorDetail {
         self.error_detail.unwrap_or_else(|| ErrorDetail::of_address(&self.listen))
+    }
+
+    /// True if requests must name this machine as their host: a page whose name was made to resolve to
+    /// this machine (DNS rebinding) could read the rows otherwise. A token or another listen address
+    /// lifts this.
+    pub(crate) fn is_for_own_hosts(&self) -> bool {
+        let is_local = || ErrorDetail::of_address(&self.listen) == ErrorDetail::Database;
+        self.hosts == AllowedHosts::ThisMachine && self.tokens.is_empty() && is_local()
     }
 
     /// Makes every request need this token, except the probes `live` and `ready`.

@@ -14,6 +14,7 @@ mod documents;
 mod follow;
 mod head;
 mod hold;
+mod host;
 mod index;
 mod last;
 mod opening;
@@ -53,7 +54,7 @@ use self::admin::{ADMIN, holder, is_admin};
 pub use self::app::App;
 use self::body::AnswerBody;
 pub use self::body::{AbortError, ResponseBody};
-use self::head::{ALLOW, ALLOW_BODIES, head, no_endpoint, no_host, no_more_events, to_https};
+use self::head::{ALLOW, ALLOW_BODIES, head, no_endpoint, no_more_events, to_https};
 use self::refine::Refined;
 pub use self::request::Arrival;
 pub(crate) use self::request::PlanAsJson;
@@ -195,11 +196,8 @@ impl App {
     ) -> impl Future<Output = Result<Response<AnswerBody>, Error>> {
         async move {
             self.limit_address(request, tracker)?;
-            let arrival = request.body().arrival;
-            if arrival.no_host {
-                return Err(no_host());
-            }
-            if let Some(port) = arrival.to_https {
+            self.check_host(request)?;
+            if let Some(port) = request.body().arrival.to_https {
                 return to_https(request, port.get()).map(|head| head.map(|()| AnswerBody::Nothing));
             }
             let path = request.uri().path();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rowstream_core::cursor::Signer;
 use rowstream_core::diagnostic::{Collector, Diagnostic, File, Variables};
 
-use super::{AdminAccess, Config, Discovery, Limits, read};
+use super::{AdminAccess, AllowedHosts, Config, Discovery, Limits, read};
 use crate::access_log::LogSettings;
 use crate::endpoint::Endpoint;
 use crate::endpoint::read::{self as endpoint, ClientIdentification, Defaults};
@@ -62,6 +62,7 @@ pub(super) fn bare(source: SourceConfig) -> Config {
         discovery: Discovery::default(),
         jwt: None,
         cors: None,
+        hosts: AllowedHosts::ThisMachine,
         limits: Limits::default(),
         log: LogSettings::default(),
         traces: None,

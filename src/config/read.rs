@@ -14,8 +14,8 @@ use rowstream_core::settings::SettingOrigin;
 
 use super::memory;
 use super::{
-    Config, Cors, Discovery, Limits, RateLimits, UnservedFile, admin, discovery, dotenv, files, jwt, source,
-    tls, tokens, traces,
+    AllowedHosts, Config, Cors, Discovery, Limits, RateLimits, UnservedFile, admin, discovery, dotenv, files,
+    jwt, source, tls, tokens, traces,
 };
 use crate::access_log::LogSettings;
 use crate::endpoint::read::{self as endpoint, ClientIdentification, Defaults};
@@ -97,6 +97,7 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
         discovery: table.take("discovery").map_or_else(Discovery::default, |value| discovery::read(&value)),
         tls: table.take("tls").and_then(|value| tls::read(&value, folder)),
         limits: read_limits(&mut table, folder),
+        hosts: AllowedHosts::All,
         cors: table.take("cors").and_then(|value| read_cors(&value)),
         log: table.take("log").map_or_else(LogSettings::default, |value| read_log(&value)),
         traces: table.take("traces").and_then(|value| traces::read(&value)),

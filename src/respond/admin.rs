@@ -1,14 +1,11 @@
 //! The admin endpoints, below [`ADMIN`]: the server's health, metrics, streams and documents.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::uri::Authority;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use rowstream_core::Error;
-use rowstream_core::client::UNIX;
 use rowstream_core::params::{self, Param, ParamType, ParamValue};
 use serde_json::json;
 
@@ -17,6 +14,7 @@ use super::body::AnswerBody;
 use super::console;
 use super::documents::DocumentSubject;
 use super::head::no_endpoint;
+use super::host::{is_of_other_site, names_this_machine};
 use super::probe::ProbePath;
 use super::request::{ArrivedBody, is_remote};
 use super::tracker::RequestTracker;
@@ -344,31 +342,6 @@ fn after(query: Option<&str>) -> Result<u64, Error> {
         Some(ParamValue::Integer(at)) => at.unsigned_abs(),
         _ => 0,
     })
-}
-
-/// The host that a request names, without its port.
-fn host<B>(request: &Request<B>) -> Option<String> {
-    let header = || request.headers().get(header::HOST)?.to_str().ok()?.parse().ok();
-    let authority: Authority = request.uri().authority().cloned().or_else(header)?;
-    Some(authority.host().to_owned())
-}
-
-/// True if a request also names this machine as its host. A page whose name was made to resolve to
-/// this machine (DNS rebinding) names another host, and so do most proxies on this machine.
-fn names_this_machine<B>(request: &Request<ArrivedBody<B>>) -> bool {
-    let is_unix = request.body().arrival.peer == Some(UNIX);
-    is_unix
-        || host(request).is_some_and(|host| {
-            let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-            host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-        })
-}
-
-/// True if a page of another host made the request (Fetch standard, "`Origin` header").
-fn is_of_other_site<B>(request: &Request<B>) -> bool {
-    let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
-    let own = || Some(origin.to_str().ok()?.parse::<Uri>().ok()?.host()?.to_owned());
-    own().is_none() || own() != host(request)
 }
 
 /// 403: without tokens, only the server's own machine can stop streams.

@@ -16,6 +16,7 @@ use rowstream_encode::{CsvDialect, Format, Separator};
 use super::app::App;
 use super::body::AnswerBody;
 use super::cors::cors_headers;
+use super::host::no_host;
 use super::refine::preference;
 use super::request::StreamRequest;
 use super::signed::{SentSignature, with_signature};
@@ -306,12 +307,6 @@ impl App {
             headers.append(header::WWW_AUTHENTICATE, BASIC);
         }
     }
-}
-
-/// RFC 9112, section 3.2: otherwise each hop could read another host.
-pub(super) fn no_host() -> Error {
-    let message = "the request must have exactly one `Host` header";
-    Error::new("invalid_host", StatusCode::BAD_REQUEST, message).hint("send one line `Host: HOST:PORT`")
 }
 
 /// Redirects to the same URL over TLS, at the port `port`, with the same method (RFC 9110, section

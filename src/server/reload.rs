@@ -225,6 +225,7 @@ fn keep_start_settings(config: &mut Config, before: &Config) -> Result<Vec<&'sta
         tokens: _,
         jwt: _,
         cors: _,
+        hosts: _,
         log: _,
         traces: _,
         error_detail: _,

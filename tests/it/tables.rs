@@ -633,6 +633,50 @@ async fn tables_on_the_network_are_warned_of() {
     }
 }
 
+/// A page whose name was made to resolve to this machine (DNS rebinding) could read every table of
+/// `rowstream serve shop.db` with the browser of its visitor.
+#[tokio::test]
+async fn tables_are_not_for_pages_of_other_hosts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = sqlite(&folder.path().join("shop.db"), "create table t (id integer primary key)");
+    let serve = |arguments: &str| {
+        Launch::folder(folder.path()).shell(&format!("exec \"$0\" serve {file} {arguments}"))
+    };
+    let server = serve("--listen 127.0.0.1:0").start().await;
+    for host in ["localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.2:80", "[::1]", "[::1]:80"] {
+        assert_eq!(of_host(&server, "/t", host).await.status, 200, "{host}");
+    }
+    for host in ["evil.example", "localhost.evil.example:8080", "192.0.2.1", "[::2]:80", "0.0.0.0"] {
+        for path in ["/t", "/", "/none", "/_rowstream/", "/_rowstream/metrics", "/_rowstream/openapi.json"] {
+            let reply = of_host(&server, path, host).await;
+            assert_eq!(reply.status, 421, "{path} {host}: {}", reply.text());
+            assert_eq!(reply.json()["code"], "foreign_host");
+        }
+    }
+    let request = Request::get(server.url("/t").replace("127.0.0.1", "localhost"));
+    assert_eq!(Client::H2C.send(request.body(String::new()).unwrap()).await.status, 200);
+    let statement = serve("--port 0 --sql 'select 1 as n'").start().await;
+    assert_eq!(of_host(&statement, "/rows", "evil.example").await.status, 421);
+    // Others may reach these, by any name, or need a token.
+    for (arguments, token) in [("--listen 0.0.0.0:0", ""), ("--listen 127.0.0.1:0 --token t", "Bearer t")] {
+        let server = serve(arguments).start().await;
+        let request = Request::get(server.url("/t")).header("host", "shop.example");
+        let request = request.header("authorization", token).body(String::new()).unwrap();
+        assert_eq!(Client::HTTP1.send(request).await.status, 200, "{arguments}");
+    }
+    // A proxy on this machine may pass on the name of a server with a configuration.
+    let config = "listen = \"127.0.0.1:0\"\n[source.db]\nurl = \"sqlite:t.db\"\ncreate = [\"t.sql\"]\n";
+    let files =
+        [("rowstream.toml", config), ("t.sql", "create table t (n)"), ("endpoints/t.sql", "select 1 as n")];
+    let server = Launch::files(&files).start().await;
+    assert_eq!(of_host(&server, "/t", "shop.example").await.status, 200);
+}
+
+async fn of_host(server: &Server, path: &str, host: &str) -> Reply {
+    let request = Request::get(server.url(path)).header("host", host);
+    Client::HTTP1.send(request.body(String::new()).unwrap()).await
+}
+
 /// The status of a request without a token, with a wrong one, and with the right one.
 async fn statuses(server: &Server, path: &str) -> [u16; 3] {
     let ask = async |token: Option<&str>| {

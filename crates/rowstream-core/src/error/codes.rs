@@ -38,6 +38,7 @@ macro_rules! error_codes {
             "endpoint" => No
             "first_row_timeout" => Yes
             "forbidden" => No
+            "foreign_host" => No
             "headers_too_long" => No
             "http_version" => No
             // Only the thread of one connection has failed, and the next request gets another.

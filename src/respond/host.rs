@@ -1,0 +1,72 @@
+//! The host that a request names, and the site of the page that made it.
+
+use std::net::IpAddr;
+
+use http::uri::Authority;
+use http::{Request, StatusCode, Uri, header};
+use rowstream_core::Error;
+use rowstream_core::client::UNIX;
+use rowstream_core::diagnostic::shown;
+
+use super::app::App;
+use super::request::ArrivedBody;
+
+impl App {
+    /// Checks the host of a request.
+    ///
+    /// # Errors
+    /// 400: it names none, or several. 421: it names another one than this machine, which only pages of
+    /// other sites have a reason to do here.
+    pub(super) fn check_host<B>(&self, request: &Request<ArrivedBody<B>>) -> Result<(), Error> {
+        if request.body().arrival.no_host {
+            return Err(no_host());
+        }
+        match host(request) {
+            Some(host) if !is_this_machine(&host) && self.config.is_for_own_hosts() => Err(foreign(&host)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The host that a request names, without its port.
+fn host<B>(request: &Request<B>) -> Option<String> {
+    let header = || request.headers().get(header::HOST)?.to_str().ok()?.parse().ok();
+    let authority: Authority = request.uri().authority().cloned().or_else(header)?;
+    Some(authority.host().to_owned())
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// True if a request also names this machine as its host. A page whose name was made to resolve to
+/// this machine (DNS rebinding) names another host, and so do most proxies on this machine.
+pub(super) fn names_this_machine<B>(request: &Request<ArrivedBody<B>>) -> bool {
+    let is_unix = request.body().arrival.peer == Some(UNIX);
+    is_unix || host(request).is_some_and(|host| is_this_machine(&host))
+}
+
+/// True if a page of another host made the request (Fetch standard, "`Origin` header").
+pub(super) fn is_of_other_site<B>(request: &Request<B>) -> bool {
+    let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
+    let own = || Some(origin.to_str().ok()?.parse::<Uri>().ok()?.host()?.to_owned());
+    own().is_none() || own() != host(request)
+}
+
+/// RFC 9112, section 3.2: otherwise each hop could read another host.
+pub(super) fn no_host() -> Error {
+    let message = "the request must have exactly one `Host` header";
+    Error::new("invalid_host", StatusCode::BAD_REQUEST, message).hint("send one line `Host: HOST:PORT`")
+}
+
+fn foreign(host: &str) -> Error {
+    let message = format!(
+        "the request is for the host {}, but without a token this server only answers as `localhost`",
+        shown(host)
+    );
+    Error::new("foreign_host", StatusCode::MISDIRECTED_REQUEST, message).hint(
+        "open `http://localhost:PORT`; to allow other names, start it with `--token-file FILE`, or with a \
+         configuration (`rowstream init`)",
+    )
+}
