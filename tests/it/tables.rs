@@ -489,6 +489,30 @@ async fn sqlite_rows_are_found_by_the_values_of_their_json() {
     }
 }
 
+/// The infinite numbers of a list couldn't be written in its filters.
+#[tokio::test]
+async fn sqlite_filters_know_infinite_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table ratio (id integer primary key, r real);
+        insert into ratio values (1, 0.1), (2, 9e999), (3, -9e999), (4, null)";
+    let server = started(&sqlite(&folder.path().join("a.db"), sql)).await;
+    for (filter, ids) in [
+        ("r=eq.Infinity", json!([2])),
+        ("r=eq.-Infinity", json!([3])),
+        ("r=in.(Infinity,0.1)", json!([1, 2])),
+        ("r=lt.Infinity", json!([1, 3])),
+        ("r=not.neq.Infinity", json!([2])),
+        ("or=(r.eq.-Infinity,id.eq.4)", json!([3, 4])),
+    ] {
+        let rows = json_of(&server, &format!("/ratio?{filter}")).await;
+        let found: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["id"].clone()).collect();
+        assert_eq!(Value::from(found), ids, "{filter}");
+    }
+    for filter in ["r=eq.NaN", "r=eq.infinite", "id=eq.Infinity"] {
+        assert_eq!(get(&server.url(&format!("/ratio?{filter}"))).await.status.as_u16(), 400, "{filter}");
+    }
+}
+
 /// A value of a row's JSON, as a segment of a path.
 fn segment(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

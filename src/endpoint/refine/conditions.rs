@@ -109,9 +109,21 @@ impl<'a> Conditions<'a> {
             let until = matches!(operator, "=" | "<" | "<=").then_some(value[0]);
             return Ok(self.compare_times(&times, quoted, operator, &value, [since, until]));
         }
-        let (value, kind) = self.value(column, text)?;
-        let value = self.add(value, kind);
-        Ok(self.fill("{c} {op} {v}", quoted, operator, value))
+        Ok(format!("{quoted} {operator} {}", self.operand(column, text)?))
+    }
+
+    /// The placeholder of a value that a column is compared with. No parameter can be infinite.
+    fn operand(&mut self, column: &Column, text: &str) -> Result<String, String> {
+        let is_float = matches!(column.kind, ColumnKind::Float32 | ColumnKind::Float64);
+        match (self.settings.dialect.keys.infinity.filter(|_| is_float), text) {
+            (Some(infinity), "Infinity") => Ok(infinity.to_owned()),
+            (Some(infinity), "-Infinity") => Ok(format!("-{infinity}")),
+            _ => {
+                let (value, kind) = self.value(column, text)?;
+                let value = self.add(value, kind);
+                Ok(self.place(value))
+            }
+        }
     }
 
     /// Compares the times of a column with values, as instants. `since` and `until` are the first and
@@ -182,9 +194,7 @@ impl<'a> Conditions<'a> {
         }
         let mut placeholders = Vec::with_capacity(values.len() + missing);
         for text in filled {
-            let (value, kind) = self.value(column, text)?;
-            let value = self.add(value, kind);
-            placeholders.push(self.place(value));
+            placeholders.push(self.operand(column, text)?);
         }
         Ok(format!("{quoted} in ({})", placeholders.join(", ")))
     }
