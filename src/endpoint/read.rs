@@ -398,7 +398,7 @@ pub(crate) fn single(
     }
     let (params, types): (Vec<Param>, Vec<_>) =
         sql.distinct().map(|(name, offset)| declare(name, offset)).unzip();
-    text.refuse_list_as_item(file, 0, &sql, dialect, &params);
+    text.refuse_list_as_value(file, 0, &sql, dialect, &params);
     let index = |name: &String| params.iter().position(|param| param.name == *name);
     let args: Vec<_> = sql.names.iter().filter_map(index).collect();
     let types = args.iter().map(|&arg| types[arg]).collect();

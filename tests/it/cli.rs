@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::support::drivers::duckdb;
 use crate::support::{
     Exit, Launch, Login, MariaDb, Server, TestDb, get, logins, pg_port, program, rowstream,
 };
@@ -46,7 +47,7 @@ async fn a_list_is_no_item_of_in() {
             check(&[("rowstream.toml", &config), ("item.sql", create), ("endpoints/a.sql", &wrong)]).await;
         let said = stderr(&checked);
         assert_eq!(code(&checked), Some(1), "{url}: {said}");
-        let complaint = "`in (:ids)` compares with the list as one text";
+        let complaint = "the list `:ids` is compared as one value";
         assert_eq!(said.matches(complaint).count(), 1, "{url}: {said}");
         let hint = said.split("write `in (").nth(1).and_then(|hint| hint.split(")`").next()).expect(&said);
 
@@ -62,7 +63,82 @@ async fn a_list_is_no_item_of_in() {
         rowstream(&["query", &maria, "select id from item where id in (:ids)", "-p", "ids:integer[]=1,2"])
             .await;
     assert!(!ran.status.success(), "{ran:?}");
-    assert!(stderr(&ran).contains("`in (:ids)` compares with the list"), "{ran:?}");
+    assert!(stderr(&ran).contains("the list `:ids` is compared as one value"), "{ran:?}");
+}
+
+/// PostgreSQL takes the list in `name in (:l)` for one text. So `in` found no row, `not in` each one, and `check`
+/// was silent. With other types, and in DuckDB, each request was a 400. SQLite and MariaDB refused only `in (:l)`.
+#[tokio::test]
+async fn a_list_is_no_value_to_compare_with() {
+    let create = "create table item (id integer primary key, name varchar(10), code char(3));\n\
+        insert into item values (1, 'a', 'a'), (2, 'b', 'b'), (3, 'c', 'c');";
+    let db = TestDb::new().await;
+    db.execute("create extension if not exists citext").await;
+    db.execute("create type mood as enum ('a', 'b')").await;
+    db.execute("create domain names as text[]").await;
+    db.execute(create).await;
+    db.execute("alter table item add mail citext default 'a', add mood mood default 'a'").await;
+    db.execute("alter table item add tags text[] default '{a,b}', add moods mood[] default '{a,b}'").await;
+    db.execute("alter table item add shares int[] default '{1}', add about jsonb default '[]'").await;
+    db.execute("alter table item add named names default '{a,b}'").await;
+    let maria = MariaDb::new(create);
+    let duckdb = format!("adbc:{}?entrypoint=duckdb_adbc_init", duckdb());
+    let (postgres, maria, sqlite) = (db.url(), maria.url(), "sqlite:item.db".to_owned());
+    let any = "write `= any(:l";
+    let each = "write `in (";
+    for (url, kind, condition, refused) in [
+        (&postgres, "text[]", "name in (:l)", any),
+        (&postgres, "text[]", "name not in (:l)", any),
+        (&postgres, "text[]", "(:l is null or name in (:l)) and name in (:l, 'b')", any),
+        (&postgres, "text[]", "name = :l or name <> :l", any),
+        (&postgres, "text[]", "code in (:l)", any),
+        (&postgres, "text[]", "mail in (:l)", any),
+        (&postgres, "text[]", "mood in (:l)", any),
+        (&postgres, "text[]", "(name, id) in ((:l, 1))", any),
+        (&postgres, "text[]", "case name when :l then true end", any),
+        (&postgres, "integer[]", "id in (:l)", any),
+        (&postgres, "json[]", "about in (:l)", any),
+        (&sqlite, "text[]", "name not in (:l)", each),
+        (&sqlite, "text[]", "name = :l", each),
+        (&sqlite, "text[]", "name in (select :l)", each),
+        (&sqlite, "text[]", "(name, id) in ((:l, 1))", each),
+        (&maria, "text[]", "name <> :l", each),
+        (&maria, "text[]", "name in ((:l))", each),
+        (&maria, "text[]", "name between 'a' and :l", each),
+        (&maria, "text[]", "case name when :l then true end", each),
+        (&duckdb, "text[]", "name not in (:l)", any),
+        (&duckdb, "integer[]", "(name, id) in (('a', :l))", any),
+    ] {
+        let checked = check_list(url, create, kind, condition).await;
+        let said = stderr(&checked);
+        assert_eq!(code(&checked), Some(1), "{url} {condition}: {said}");
+        assert!(said.contains("a.sql:5:") && said.contains(refused), "{url} {condition}: {said}");
+    }
+    for (url, kind, condition) in [
+        (&postgres, "text[]", "name = any(:l) and code <> all(:l) and mail = any(:l) and mood = any(:l)"),
+        (&postgres, "text[]", "tags = :l and moods = :l and :l is not null and named = :l and :l && tags"),
+        (
+            &postgres,
+            "integer[]",
+            "shares = :l and id in (select unnest(:l)) and cardinality(:l) = 1 and :l <> '{}'",
+        ),
+        (&postgres, "text[]", "about ?| :l and :l::text <> '{}' and :l::varchar <> '{}'"),
+        (&postgres, "json[]", "about = any(:l) and to_json(:l) is not null"),
+        (&sqlite, "text[]", ":l = '[]' or name in (select value from json_each(:l)) or '[]' = json(:l)"),
+        (&maria, "text[]", ":l = '[]' or json_contains(:l, json_quote(name))"),
+        (&duckdb, "text[]", "name = any(:l) or name <> all(:l) or :l = :l"),
+    ] {
+        let checked = check_list(url, create, kind, condition).await;
+        assert_eq!(code(&checked), Some(0), "{url} {condition}: {}", stderr(&checked));
+    }
+}
+
+/// Checks an endpoint with the list `:l` of this type in its condition.
+async fn check_list(url: &str, create: &str, kind: &str, condition: &str) -> Output {
+    let config = format!("[source.db]\nurl = \"{url}\"\ncreate = [\"item.sql\"]\n");
+    let table = if url.starts_with("adbc") { "(values (1, 'a')) as item(id, name)" } else { "item" };
+    let sql = format!("/*\n[params]\nl = \"{kind}\"\n*/\nselect id from {table} where {condition}");
+    check(&[("rowstream.toml", &config), ("item.sql", create), ("endpoints/a.sql", &sql)]).await
 }
 
 /// `check` accepted a statement that locks rows or writes, and each request was a 500, because

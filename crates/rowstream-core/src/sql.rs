@@ -4,6 +4,7 @@
 //! aren't a parameter. That's enough to replace `:name` and to find the end of a statement.
 //! Everything else reaches the database unchanged.
 
+mod compared;
 pub mod dialect;
 mod lexer;
 mod limit;
@@ -16,10 +17,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+pub use self::compared::{compared_values, items_of_in};
 pub use self::dialect::Dialect;
 use self::dialect::{Affixes, Placeholders};
 use self::lexer::{Lexer, Token, TokenKind};
-pub use self::limit::{Limit, LimitPart, items_of_in, limit_placeholders, numbered_placeholders};
+pub use self::limit::{Limit, LimitPart, limit_placeholders, numbered_placeholders};
 pub use self::operator::Operator;
 pub use self::optional::{OptionalPart, optional_parts, without_parts};
 pub use self::outline::{Computed, OrderedBy, Outline, RowSelect, UNIONS};

@@ -3,7 +3,7 @@
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Estimate, Filters,
-    Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, OwnOrder,
+    Functions, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults, OperatorSql, OwnOrder,
     ParameterTypes, PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys,
     UnorderedTypes, Urls, ValueForm,
 };
@@ -36,7 +36,7 @@ pub static DIALECT: Dialect = Dialect {
     decimals: Decimals::Exact,
     // A limit can't be an expression. If its parameter is NULL, we bind the number for all rows.
     null_limit: None,
-    list_items: Some(list_items),
+    lists: Lists::Texts(list_items),
     keys: Keys {
         cast: Affixes::NOTHING,
         // The database doesn't use indexes to compare whole rows.

@@ -3,9 +3,9 @@
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Estimate,
-    Filters, Functions, Keys, LineComment, Location, Names, NullOrder, OpenedResults, OperatorSql, OwnOrder,
-    ParameterTypes, Parts, PasswordOrigin, Placeholders, Refusal, Strings, Syntax, TableName, Transactions,
-    UniqueKeys, UnorderedTypes, Urls, ValueForm,
+    Filters, Functions, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults, OperatorSql,
+    OwnOrder, ParameterTypes, Parts, PasswordOrigin, Placeholders, Refusal, Strings, Syntax, TableName,
+    Transactions, UniqueKeys, UnorderedTypes, Urls, ValueForm,
 };
 
 use crate::estimate;
@@ -35,7 +35,7 @@ pub static DIALECT: Dialect = Dialect {
     parameter_types: ParameterTypes::Inferred,
     decimals: Decimals::Exact,
     null_limit: None,
-    list_items: None,
+    lists: Lists::Arrays,
     keys: Keys {
         cast: Affixes { before: "", behind: "::text" },
         of_union: Affixes::NOTHING,

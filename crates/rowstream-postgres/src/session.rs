@@ -488,11 +488,14 @@ impl Session {
         if !composites.is_empty() {
             self.look_up(&composites).await?;
         }
-        let missing = self.shared.types.missing(oids());
-        if !missing.is_empty() {
-            self.look_up(&missing).await?;
-        }
+        self.learn_types(oids()).await?;
         Ok(self.shared.types.of_columns(oids()))
+    }
+
+    /// Queries the catalog for those of these types that aren't known.
+    async fn learn_types(&mut self, oids: impl Iterator<Item = u32>) -> Result<(), Error> {
+        let missing = self.shared.types.missing(oids);
+        if missing.is_empty() { Ok(()) } else { self.look_up(&missing).await }
     }
 
     async fn look_up(&mut self, oids: &[u32]) -> Result<(), Error> {

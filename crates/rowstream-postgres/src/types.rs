@@ -90,6 +90,18 @@ impl Types {
             .collect()
     }
 
+    /// The name of a type.
+    pub(super) fn name(&self, oid: u32) -> String {
+        self.known().name(oid)
+    }
+
+    /// True if the values of a type have no items, as those of an array do.
+    pub(super) fn is_single(&self, oid: u32) -> bool {
+        let known = self.known();
+        let info = known.info(known.base(oid));
+        info.is_some_and(|info| !matches!(info.parts, TypeParts::Array { .. } | TypeParts::Vector { .. }))
+    }
+
     fn known(&self) -> MutexGuard<'_, CatalogTypes> {
         let mut known = self.known.lock();
         let version = self.version();

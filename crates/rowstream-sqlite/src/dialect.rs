@@ -3,7 +3,7 @@
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Filters,
-    Functions, Keys, LineComment, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes,
+    Functions, Keys, LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes,
     PasswordOrigin, Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls,
     ValueForm,
 };
@@ -33,7 +33,7 @@ pub static DIALECT: Dialect = Dialect {
     decimals: Decimals::Rounded,
     // SQLite refuses NULL ("datatype mismatch"). -1 means no limit, and 0 as an offset.
     null_limit: Some(Affixes { before: "ifnull(", behind: ", -1)" }),
-    list_items: Some(|list, _| format!("select value from json_each(:{list})")),
+    lists: Lists::Texts(|list, _| format!("select value from json_each(:{list})")),
     keys: Keys {
         // A column with a `+` has no declared type, so formats write its value as stored.
         cast: Affixes { before: "+", behind: "" },

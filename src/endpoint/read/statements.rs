@@ -49,7 +49,7 @@ impl StatementReader<'_> {
             if let Some((text, (sql, args))) = parsed {
                 if self.is_whole {
                     let start = text.range.start;
-                    self.text.refuse_list_as_item(self.file, start, &sql, self.dialect, &params);
+                    self.text.refuse_list_as_value(self.file, start, &sql, self.dialect, &params);
                 }
                 args.iter().for_each(|&arg| used[arg] = true);
                 let name = section.name.clone().unwrap_or_else(|| (Endpoint::ONLY.to_owned(), result));

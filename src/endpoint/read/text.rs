@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rowstream_core::diagnostic::File;
 use rowstream_core::diagnostic::reader::{Table, Value};
 use rowstream_core::params::Param;
+use rowstream_core::sql::dialect::Lists;
 use rowstream_core::sql::{self, Dialect, OptionalPart, Sql, SqlError};
 
 use crate::database;
@@ -68,8 +69,8 @@ impl SqlText {
         }
     }
 
-    /// Refuses a list that a statement, which begins at `start`, compares as one text: `id in (:ids)`.
-    pub(super) fn refuse_list_as_item(
+    /// Refuses a list that a statement, which begins at `start`, compares as one value: `id in (:ids)`.
+    pub(super) fn refuse_list_as_value(
         &self,
         file: File<'_>,
         start: usize,
@@ -77,13 +78,25 @@ impl SqlText {
         dialect: &'static Dialect,
         params: &[Param],
     ) {
-        let Some(list_items) = dialect.list_items else { return };
-        let list = |item: usize| params.iter().find(|param| param.list && param.name == sql.names[item]);
-        let mut items = sql::items_of_in(&sql.text, dialect).into_iter().map(|number| number - 1);
-        if let Some((item, Param { name, kind, .. })) = items.find_map(|item| Some((item, list(item)?))) {
-            let message = format!("`in (:{name})` compares with the list as one text, which no row has");
-            let hint = format!("write `in ({})`", list_items(name, kind.name()));
-            file.error(self.offset(start + sql.places[item]), message, Some(hint));
+        let values = match dialect.lists {
+            Lists::Arrays => return,
+            // `= :ids` may be a comparison with a column of arrays.
+            Lists::LateArrays => sql::items_of_in(&sql.text, dialect),
+            Lists::Texts(_) => sql::compared_values(&sql.text, dialect),
+        };
+        let list = |value: usize| params.iter().find(|param| param.list && param.name == sql.names[value]);
+        let mut values = values.into_iter().map(|number| number - 1);
+        if let Some((value, Param { name, kind, .. })) = values.find_map(|value| Some((value, list(value)?)))
+        {
+            let hint = match dialect.lists {
+                Lists::Texts(items) => {
+                    let items = items(name, kind.name());
+                    format!("compare with its items: write `in ({items})`, or `not in (…)`")
+                }
+                _ => format!("write `= any(:{name})` for `in (:{name})`, and `<> all(:{name})` for `not in`"),
+            };
+            let message = format!("the list `:{name}` is compared as one value, which no row has");
+            file.error(self.offset(start + sql.places[value]), message, Some(hint));
         }
     }
 

@@ -2,8 +2,8 @@
 //! dialect, so quoted names can be those of the SQL standard, or of MySQL and Spark.
 
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Location,
-    Names, ParameterTypes, PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
+    Affixes, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Lists,
+    Location, Names, ParameterTypes, PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
 };
 
 /// The SQL of servers of Arrow Flight SQL.
@@ -30,7 +30,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     parameter_types: ParameterTypes::Declared,
     decimals: Decimals::Exact,
     null_limit: None,
-    list_items: None,
+    lists: Lists::Arrays,
     keys: Keys {
         cast: Affixes::NOTHING,
         of_union: Affixes::NOTHING,

@@ -5,7 +5,7 @@
 use rowstream_core::sql::dialect::Quotes;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Filters, Keys,
-    LineComment, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes, PasswordOrigin,
+    LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes, PasswordOrigin,
     Placeholders, Refusal, Strings, Syntax, Urls, ValueForm,
 };
 use rowstream_core::sql::{Operator, Outline};
@@ -72,7 +72,7 @@ pub(super) const COMMON: Dialect = Dialect {
     parameter_types: ParameterTypes::Declared,
     decimals: Decimals::Exact,
     null_limit: None,
-    list_items: None,
+    lists: Lists::LateArrays,
     keys: Keys {
         cast: Affixes::NOTHING,
         of_union: Affixes::NOTHING,

@@ -26,9 +26,8 @@ pub struct Dialect {
     /// SQL around a parameter that is the whole limit or offset, so that NULL means "no limit".
     /// `None` if NULL already means that, or if the driver binds another value for it.
     pub null_limit: Option<Affixes>,
-    /// Writes a query of the items of a list, which has this name and this type in its file, if the
-    /// database gets lists as texts of JSON. `None` if it has lists, or none at all.
-    pub list_items: Option<fn(&str, &str) -> String>,
+    /// The form of a list that is bound.
+    pub lists: Lists,
     /// The way to read a statement in the order of a key, and after a given row.
     pub keys: Keys,
     /// The SQL of the conditions and orders that requests ask for.
@@ -56,6 +55,18 @@ pub struct Dialect {
     pub unique_keys: Option<UniqueKeys>,
     /// The query for tables; `None` if we don't ask the catalog for them.
     pub catalog: Option<Catalog>,
+}
+
+/// The form of a list that is bound, which decides how a statement compares with its items.
+#[derive(Debug, Clone, Copy)]
+pub enum Lists {
+    /// An array, if the database has arrays. It knows the types of parameters when it prepares a statement.
+    Arrays,
+    /// An array whose type the database knows only when the statement runs.
+    LateArrays,
+    /// A text of JSON. Writes a query of the items of a list, which has this name and this type in its
+    /// file.
+    Texts(fn(&str, &str) -> String),
 }
 
 /// The way to ask how many rows the database expects of a statement.
@@ -679,7 +690,7 @@ pub mod samples {
         parameter_types: ParameterTypes::Inferred,
         decimals: Decimals::Exact,
         null_limit: None,
-        list_items: None,
+        lists: Lists::Arrays,
         keys: KEYS,
         filters: Ok(FILTERS),
         writes: &[&["for", "update"], &["for", "share"], &["insert", "into"]],
@@ -714,7 +725,7 @@ pub mod samples {
         parameter_types: ParameterTypes::Declared,
         decimals: Decimals::Rounded,
         null_limit: Some(Affixes { before: "ifnull(", behind: ", -1)" }),
-        list_items: Some(|list, _| format!("select value from json_each(:{list})")),
+        lists: Lists::Texts(|list, _| format!("select value from json_each(:{list})")),
         keys: KEYS,
         filters: Ok(FILTERS),
         writes: &[],
@@ -749,7 +760,7 @@ pub mod samples {
         parameter_types: ParameterTypes::Declared,
         decimals: Decimals::Exact,
         null_limit: None,
-        list_items: None,
+        lists: Lists::Arrays,
         keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
         filters: Ok(Filters { nulls: NullOrder::Least, ..FILTERS }),
         writes: &[],

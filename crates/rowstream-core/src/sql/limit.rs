@@ -129,33 +129,8 @@ pub fn numbered_placeholders(text: &str, dialect: &'static Dialect) -> Vec<(Rang
     placeholders.filter_map(|(token, number)| Some((token.start..token.end, number?))).collect()
 }
 
-/// The placeholders that are items of `in (…)`, by the numbers of their arguments, from 1.
-pub fn items_of_in(text: &str, dialect: &'static Dialect) -> Vec<usize> {
-    let tokens = significant(text, dialect).unwrap_or_default();
-    let word = |index: usize| tokens.get(index).map_or("", |token| &text[token.start..token.end]);
-    let mut brackets = Vec::new();
-    let mut items = Vec::new();
-    for (index, number) in numbers(text, &tokens, dialect).into_iter().enumerate() {
-        match (word(index), number) {
-            ("(", _) => {
-                let is_of_in = index > 0 && word(index - 1).eq_ignore_ascii_case("in");
-                brackets.push(is_of_in);
-            }
-            (")", _) => {
-                brackets.pop();
-            }
-            (_, Some(number)) if brackets.last() == Some(&true) => {
-                let is_whole = ["(", ","].contains(&word(index - 1)) && [")", ","].contains(&word(index + 1));
-                items.extend(is_whole.then_some(number));
-            }
-            _ => {}
-        }
-    }
-    items
-}
-
 /// The tokens except blanks and comments.
-fn significant(text: &str, dialect: &'static Dialect) -> Option<Vec<Token>> {
+pub(super) fn significant(text: &str, dialect: &'static Dialect) -> Option<Vec<Token>> {
     let mut lexer = Lexer::new(text, dialect);
     let mut tokens = Vec::new();
     while let Some(token) = lexer.next().ok()? {
@@ -167,7 +142,7 @@ fn significant(text: &str, dialect: &'static Dialect) -> Option<Vec<Token>> {
 }
 
 /// For each token, the number of its argument if it's a placeholder.
-fn numbers(text: &str, tokens: &[Token], dialect: &Dialect) -> Vec<Option<usize>> {
+pub(super) fn numbers(text: &str, tokens: &[Token], dialect: &Dialect) -> Vec<Option<usize>> {
     let mut before = 0;
     let number = |token: &Token| {
         let placeholder = (token.kind == TokenKind::Placeholder).then(|| &text[token.start..token.end])?;
@@ -252,20 +227,6 @@ mod tests {
         ] {
             assert_eq!(limit_placeholders(text, &ANONYMOUS), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn placeholders_that_are_items_of_in() {
-        for (text, expected) in [
-            ("select a from t where a in (?)", &[1][..]),
-            ("select ? from t where a NOT IN -- x\n( ?, 1, ? ) and b in (f(?), ? + 1)", &[2, 3]),
-            ("select a from t where (?) = a and a in (select ? from u where u.a = (?))", &[]),
-            ("select a in ((?), ?), 'in (?)', in(?", &[2]),
-            ("?)", &[]),
-        ] {
-            assert_eq!(items_of_in(text, &ANONYMOUS), expected, "{text}");
-        }
-        assert_eq!(items_of_in("select a from t where $2 or a in ($1, $2)", &NUMBERED), [1, 2]);
     }
 
     #[test]

@@ -222,15 +222,34 @@ impl Numbering {
         merged
     }
 
-    /// The numbers that PostgreSQL takes for text but that may be of another type, with that type.
-    pub(super) fn declared_texts(&self, inferred: &[u32], declared: &[BindType]) -> Vec<(usize, u32)> {
+    /// The numbers that PostgreSQL takes for text but that may be of another type, and these others, with
+    /// their declared types.
+    pub(super) fn declared_texts(
+        &self,
+        inferred: &[u32],
+        declared: &[BindType],
+        others: &[usize],
+    ) -> Vec<(usize, u32)> {
         let numbers = self.parameters.iter().zip(&self.types).zip(inferred).enumerate();
         numbers
             .filter_map(|(number, ((&parameter, &sent), &inferred))| {
                 let declared = declared[parameter];
-                (sent == 0 && may_differ(declared, inferred)).then(|| (number, parameter_type(declared)))
+                let may_differ = others.contains(&number) || may_differ(declared, inferred);
+                (sent == 0 && may_differ).then(|| (number, parameter_type(declared)))
             })
             .collect()
+    }
+
+    /// The numbers of parameters that were declared as lists, with the types that PostgreSQL infers.
+    pub(super) fn lists(&self, inferred: &[u32], declared: &[BindType]) -> Vec<(usize, u32)> {
+        let numbers = self.parameters.iter().zip(inferred).enumerate();
+        let lists = numbers.filter(|(_, (parameter, _))| matches!(declared[**parameter], BindType::List(_)));
+        lists.map(|(number, (_, &inferred))| (number, inferred)).collect()
+    }
+
+    /// The first place of a number in the statement, in bytes.
+    pub(super) fn start_of(&self, number: usize) -> Option<usize> {
+        self.places.iter().find(|place| place.number == number).map(|place| place.range.start)
     }
 
     /// This numbering, with further types.

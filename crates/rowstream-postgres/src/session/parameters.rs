@@ -9,6 +9,10 @@
 //! compared with a text: then 9 would be more than 10. So if it says text of a parameter that was
 //! declared as something else, we try the declared type, and keep it unless PostgreSQL refuses the
 //! statement with it.
+//!
+//! So we do with a list that PostgreSQL takes for one value, as in `name in ($1)`. If PostgreSQL refuses
+//! it as an array, we refuse the statement, because the value would be the text `{a,b}`: no row would be
+//! equal to it, and every row different.
 
 use std::sync::Arc;
 
@@ -234,7 +238,8 @@ impl Session {
         mut numbering: Numbering,
         described: ParsedStatement,
     ) -> Result<(Numbering, ParsedStatement), Error> {
-        let texts = numbering.declared_texts(&described.parameters, &statement.types);
+        let lists = self.single_lists(statement, &numbering, &described).await?;
+        let texts = numbering.declared_texts(&described.parameters, &statement.types, &lists);
         if texts.is_empty() {
             return Ok((numbering, described));
         }
@@ -249,8 +254,43 @@ impl Session {
             }
         }
         // Each attempt has given up the name of the previous one.
-        let described = self.describe(&numbering.sent(&statement.sql)).await?;
-        Ok((numbering, described.map_err(DatabaseError::into_error)?))
+        let described =
+            self.describe(&numbering.sent(&statement.sql)).await?.map_err(DatabaseError::into_error)?;
+        match self.single_lists(statement, &numbering, &described).await?.first() {
+            Some(&list) => Err(self.list_as_value(&numbering, &described, list)),
+            None => Ok((numbering, described)),
+        }
+    }
+
+    /// The numbers of lists that PostgreSQL takes for one value. Other servers may have other types.
+    async fn single_lists(
+        &mut self,
+        statement: &Statement,
+        numbering: &Numbering,
+        described: &ParsedStatement,
+    ) -> Result<Vec<usize>, Error> {
+        let lists = numbering.lists(&described.parameters, &statement.types);
+        if lists.is_empty() || self.connection().other.is_some() {
+            return Ok(Vec::new());
+        }
+        self.learn_types(lists.iter().map(|&(_, oid)| oid)).await?;
+        let types = &self.shared.types;
+        let single = lists.into_iter().filter(|&(_, oid)| types.is_single(oid));
+        Ok(single.map(|(number, _)| number).collect())
+    }
+
+    /// The error of a list that PostgreSQL takes for one value, and refuses as an array.
+    fn list_as_value(&self, numbering: &Numbering, described: &ParsedStatement, number: usize) -> Error {
+        let name = self.shared.types.name(described.parameters[number]);
+        let error = Error::endpoint(format!("the list is one value here, of the type `{name}`"));
+        let error = error.hint(
+            "compare with each item: write `= any(:list)` for `in (:list)` and `= :list`, and `<> \
+            all(:list)` for `not in (:list)`; `:list::text` is its text",
+        );
+        match numbering.start_of(number) {
+            Some(place) => error.position(place),
+            None => error,
+        }
     }
 
     /// The last attempt, after an error that we couldn't follow: with all declared types, for a
