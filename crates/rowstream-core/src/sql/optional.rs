@@ -92,9 +92,10 @@ fn mark<'a>(text: &'a str, token: &Token) -> Option<Mark<'a>> {
         ("end", None, None) => Some(Mark::End),
         // A sentence isn't meant as a mark.
         (first, ..) if inner.split_whitespace().count() <= 3 => {
-            let word = first.split(|c: char| !c.is_ascii_alphabetic()).next()?;
-            let is_end = word.eq_ignore_ascii_case("end");
-            (is_end || word.eq_ignore_ascii_case("if")).then_some(Mark::Almost { is_end })
+            let word = first.split(|c: char| !c.is_ascii_alphabetic()).next()?.to_ascii_lowercase();
+            // In a single word, the blank may have been forgotten: `/*ifa*/`.
+            let is = |mark: &str| word == mark || first.trim() == inner.trim() && word.starts_with(mark);
+            (is("end") || is("if")).then(|| Mark::Almost { is_end: is("end") })
         }
         _ => None,
     }
@@ -149,6 +150,15 @@ mod tests {
                 "/*if(a)*/ x /*end;*/",
                 Err("this comment looks like the mark of an optional part, but isn't one"),
             ),
+            (
+                "select 1 /*ifa*/ and :a /*end*/",
+                Err("this comment looks like the mark of an optional part, but isn't one"),
+            ),
+            (
+                "select 1 /* ifa */ and :a /*endif*/",
+                Err("this comment looks like the mark of an optional part, but isn't one"),
+            ),
+            ("select /*iffy*/ 1, /* ending soon */ 2", Ok(&[])),
             ("/* end of x */ /*if jwt.a*/ x /*end*/", Ok(&["jwt.a"])),
             ("/*if a*/ /*end*/ /*end*/", Err("`/*end*/` ends no optional part")),
         ] {
