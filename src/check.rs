@@ -406,6 +406,17 @@ async fn check_nested(
         if let Some(error) = collated.err().and_then(explain) {
             return Ok(Some(refusal_at(endpoint, statement, offset, &error)));
         }
+        // Its connection may be the only one.
+        drop(session);
+        if let Some(query) = &nested.other_collation {
+            let nulls = vec![ParamValue::Null; query.types.len()];
+            // Without an answer in time we don't know.
+            let asked = timeout(PATIENCE, apart::has_row(&query.sql, &nulls, source)).await;
+            if of_endpoint(asked.unwrap_or(Ok(false)))?.unwrap_or(false) {
+                let error = NestedStatement::collations_differ(statement, parent, "…");
+                return Ok(Some(refusal_at(endpoint, statement, offset, &error)));
+            }
+        }
     }
     Ok(None)
 }

@@ -52,6 +52,42 @@ async fn columns_with_other_collations_are_found() {
     }
 }
 
+/// SQLite compares by the collation of the left side, which is that of the nested statement. So the row of an
+/// `ada` below `Ada` was left out, though `authors.name = books.author` finds it.
+#[tokio::test]
+async fn sqlite_columns_with_other_collations_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("endpoints")).unwrap();
+    let create = "create table author (id integer primary key, name text collate nocase);
+        create table book (id integer primary key, author text, other text collate rtrim, writer text collate nocase);
+        insert into author values (1, 'Ada'); insert into book values (1, 'ada', 'Ada', 'ada')";
+    std::fs::write(folder.path().join("create.sql"), create).unwrap();
+    let config = "[source.db]\nurl = \"sqlite:test.db\"\ncreate = [\"create.sql\"]\n";
+    std::fs::write(folder.path().join("rowstream.toml"), config).unwrap();
+    let parent = "select id, name from author where id > :least order by id limit :n";
+    for (name, column, is_accepted) in [
+        ("name", "author", false),
+        ("name", "other as author", false),
+        ("name", "author collate nocase as author", true),
+        ("name", "writer as author", true),
+        ("upper(name) collate binary as name", "author", true),
+        ("id as name", "id as author", true),
+    ] {
+        let sql = format!(
+            "/*\nkey = [\"id\"]\n[params]\nleast = \"integer\"\nn = {{ type = \"integer\", default = 9 }}\n*/\n\
+             -- name: authors :many\n{};\n-- name: books :many nested in authors on author = name\n\
+             select id as book, {column} from book where id > :least order by book",
+            parent.replace("name", name)
+        );
+        std::fs::write(folder.path().join("endpoints/authors.sql"), &sql).unwrap();
+        let checked = rowstream(&["check", &folder.path().display().to_string()]).await;
+        let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+        assert_eq!(checked.status.success(), is_accepted, "{sql}: {said}");
+        let hint = "the collation that it has in `authors`";
+        assert_eq!(said.contains(hint), !is_accepted, "{sql}: {said}");
+    }
+}
+
 /// The same in a body.
 const BODY: &str = "body = { authors = \"$authors\", next = \"$next\", books = \"$count(books)\" }\n";
 

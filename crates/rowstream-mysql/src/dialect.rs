@@ -44,6 +44,7 @@ pub static DIALECT: Dialect = Dialect {
         comparison: Comparison::ByColumn,
         infinity: None,
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
+        alike: &[],
         unordered: &[
             UnorderedTypes {
                 types: &["enum", "set"],

@@ -42,6 +42,7 @@ pub static DIALECT: Dialect = Dialect {
         comparison: Comparison::RowValues,
         infinity: None,
         bytes: Ok(()),
+        alike: &[],
         unordered: &[
             UnorderedTypes {
                 types: &[

@@ -44,6 +44,8 @@ pub static DIALECT: Dialect = Dialect {
         infinity: Some("9e999"),
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[],
+        // `nocase` and `rtrim`.
+        alike: &["A", "a "],
     },
     filters: Ok(FILTERS),
     writes: &[],

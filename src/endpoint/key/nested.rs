@@ -56,6 +56,9 @@ pub struct NestedStatement {
     /// Orders its rows by the columns that nest it, each together with its parent's. It's prepared and
     /// never runs: the database refuses it if it can't compare the two, because of their collations.
     pub collated: database::Statement,
+    /// Returns a row if the columns that nest it have another collation than the parent's. `None` if the
+    /// database refuses `collated` then.
+    pub other_collation: Option<database::Statement>,
     /// The arguments that follow those of the parents, as indices of parameters.
     args: Vec<usize>,
 }
@@ -70,6 +73,11 @@ impl NestedStatement {
         let text = error.to_string();
         // The second one is that of the parent.
         let collation = text.split('"').nth(3).map_or_else(|| "…".to_owned(), |name| format!("\"{name}\""));
+        Some(Self::collations_differ(own, parent, &collation).sqlstate(COLLATION_MISMATCH).cause(text))
+    }
+
+    /// The error of columns with another collation than those of the parent, which have this one.
+    pub fn collations_differ(own: &Statement, parent: &str, collation: &str) -> Error {
         let pairs = own.nested.as_ref().map_or(&[][..], |nested| &nested.on);
         let hint = match pairs {
             [(column, _)] => format!(
@@ -83,8 +91,9 @@ impl NestedStatement {
                 )
             }
         };
-        let message = "it's nested by a column with another collation than its parent's, so the database can't compare them";
-        Some(Error::endpoint(message).sqlstate(COLLATION_MISMATCH).cause(text).hint(hint))
+        let message =
+            "it's nested by a column with another collation than its parent's, so the two can't be compared";
+        Error::endpoint(message).hint(hint)
     }
 
     /// Explains why its rows can't be read for those of a page.
@@ -117,6 +126,7 @@ pub(super) fn read(
             ordered: chain.below(ordered, columns),
             rest: chain.below(rest, columns),
             collated: chain.collated(ordered),
+            other_collation: chain.other_collation(ordered),
             path: chain.path(columns).len() - chain.own(),
             own: chain.own(),
             args: chain.args(),
@@ -230,6 +240,33 @@ impl<'a> Chain<'a> {
             format!("coalesce({OWN}.{}, {parent}.{})", quoted(column), quoted(other))
         };
         self.joined("1", parents, &link.nested.on.iter().map(pair).collect::<Vec<_>>())
+    }
+
+    /// A statement that returns a row if a column of `on` has another collation than the parent's. It
+    /// compares texts of its own, which have the collations of columns without rows.
+    fn other_collation(&self, parents: &database::Statement) -> Option<database::Statement> {
+        let alike = self.dialect.keys.alike;
+        let link = self.links.last().filter(|_| !alike.is_empty())?;
+        let parent = self.parent_alias(self.links.len() - 1);
+        let pairs = || (1..).zip(&link.nested.on);
+        let columns = pairs().map(|(number, (column, other))| {
+            let (own, other) = (self.dialect.quoted(column), self.dialect.quoted(other));
+            format!("{OWN}.{own} as own_{number}, {parent}.{other} as other_{number}")
+        });
+        let columns: Vec<_> = columns.collect();
+        let texts: Vec<_> = pairs().map(|_| "'a', 'a'").collect();
+        let differs = pairs().flat_map(|(number, _)| {
+            alike.iter().map(move |text| format!("(own_{number} = '{text}') <> (other_{number} = '{text}')"))
+        });
+        let differs: Vec<_> = differs.collect();
+        let database::Statement { sql, types, ad_hoc } =
+            self.joined(&columns.join(", "), parents, &["1".to_owned()]);
+        let sql = format!(
+            "select 1 from (\nselect * from (\n{sql}\n) as compared where 1 = 0 union all select {}\n) as {OWN} where {}",
+            texts.join(", "),
+            differs.join(" or ")
+        );
+        Some(database::Statement { sql: sql.into(), types, ad_hoc })
     }
 
     /// The joined statements, with these columns and in this order.

@@ -38,6 +38,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         infinity: None,
         bytes: Err("use a key of texts or numbers"),
         unordered: &[],
+        alike: &[],
     },
     filters: Err(Refusal {
         message: "the SQL of a source of Arrow Flight SQL isn't known, so requests can't filter, sort or select",

@@ -80,6 +80,7 @@ pub(super) const COMMON: Dialect = Dialect {
         infinity: None,
         bytes: Err("use a key of texts or numbers"),
         unordered: &[],
+        alike: &[],
     },
     filters: Ok(FILTERS),
     writes: &[],

@@ -317,6 +317,9 @@ pub struct Keys {
     pub bytes: Result<(), &'static str>,
     /// Types whose sort order differs from their comparisons.
     pub unordered: &'static [UnorderedTypes],
+    /// Texts that some collations regard as equal to `a`, if columns with different collations are compared
+    /// by that of one side. Empty if the database refuses to compare them.
+    pub alike: &'static [&'static str],
 }
 
 /// Types whose sort order differs from their comparisons, so pages cut by it would lose rows.
@@ -808,6 +811,7 @@ pub mod samples {
         comparison: Comparison::RowValues,
         bytes: Ok(()),
         unordered: &[],
+        alike: &[],
         of_union: Affixes::NOTHING,
         infinity: None,
     };
