@@ -242,6 +242,43 @@ async fn parameters_of_query_in_postgres() {
     }
 }
 
+/// SQLite and MariaDB got an infinite float instead of `1e400`, and returned rows for it. PostgreSQL's numbers
+/// have room for it.
+#[tokio::test]
+async fn a_number_beyond_all_floats_is_refused() {
+    let maria = MariaDb::new("create table t (n int)");
+    let sql = "/*\n[params]\nx = \"number\"\nl = \"number[]\"\n*/\nselect :x as x, {} as l";
+    let one = sql.replacen("*/", "*/\n-- name: one :many\n", 1);
+    let nested = one.clone() + ";\n-- name: two :many nested in one on x = x\nselect :x as x, 1 as n";
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = format!("sqlite:{}", folder.path().join("t.db").display());
+    std::fs::write(folder.path().join("t.db"), "").unwrap();
+    let db = TestDb::new().await;
+    for (url, list) in [(&maria.url(), "json_length(:l)"), (&sqlite, "json_array_length(:l)")] {
+        let (plain, nested) = (sql.replace("{}", list), nested.replace("{}", list));
+        let one = plain.replacen("[params]", "result = \"one\"\n[params]", 1);
+        let server = serve(url, &[("t", &plain), ("one", &one), ("nested", &nested)]).await;
+        for path in ["t", "one", "nested"] {
+            for (query, status) in [
+                ("x=1e300&l=1,2", 200),
+                ("x=1e400&l=1,2", 400),
+                ("x=-1e400&l=1,2", 400),
+                ("x=1&l=1,1e400", 400),
+                ("x=1&l=1,2", 200),
+            ] {
+                let reply = get(&server.url(&format!("/{path}?{query}"))).await;
+                assert_eq!(reply.status.as_u16(), status, "{url} {path} {query}: {}", reply.text());
+                let says_so =
+                    reply.text().contains("`-1e400` is beyond") || reply.text().contains("`1e400` is beyond");
+                assert_eq!(says_so, status == 400, "{url} {path} {query}: {}", reply.text());
+            }
+        }
+    }
+    let server = serve(&db.url(), &[("t", &sql.replace("{}", "cardinality(:l)"))]).await;
+    let reply = get(&server.url("/t?x=1e400&l=1,2")).await;
+    assert_eq!(reply.text(), format!("[{{\"x\":1{},\"l\":2}}]", "0".repeat(400)));
+}
+
 /// The second 60 was bound as 59. PostgreSQL reads it as the next minute's second 0.
 #[tokio::test]
 async fn a_leap_second_is_the_next_second() {

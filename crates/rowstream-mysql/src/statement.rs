@@ -108,7 +108,8 @@ impl Deref for Prepared {
 /// Appends the command that runs a statement. `id` is the statement's number on its connection.
 ///
 /// # Errors
-/// There are more or fewer arguments than placeholders, or one for a limit is negative.
+/// There are more or fewer arguments than placeholders, one for a limit is negative, or a
+/// number is too large.
 pub(super) fn push_execute(
     statement: &StatementDescription,
     id: u32,
@@ -122,6 +123,7 @@ pub(super) fn push_execute(
     if statement.limits.iter().any(|(place, _)| is_negative(args[*place])) {
         return Err(negative_limit());
     }
+    args.iter().try_for_each(|arg| arg.check_float())?;
     command.push(COM_STMT_EXECUTE);
     command.extend_from_slice(&id.to_le_bytes());
     command.push(match cursor {
@@ -152,7 +154,7 @@ impl Prepared {
     /// The command that runs it.
     ///
     /// # Errors
-    /// There are more or fewer arguments than placeholders, or one for a limit is negative.
+    /// Those of [`push_execute`].
     pub(super) fn execute(&self, args: &[&ParamValue], cursor: Cursor) -> Result<Vec<u8>, Error> {
         let mut command = Vec::new();
         push_execute(self, self.id, args, cursor, &mut command)?;

@@ -160,8 +160,9 @@ impl Driver for Sqlite {
         Changes::new(Arc::clone(self), every).await
     }
 
-    fn argument(param: &ParamValue) -> rusqlite::types::Value {
-        bind::value(param)
+    fn argument(param: &ParamValue) -> Result<rusqlite::types::Value, Error> {
+        param.check_float()?;
+        Ok(bind::value(param))
     }
 
     #[inline]

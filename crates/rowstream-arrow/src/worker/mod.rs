@@ -133,8 +133,8 @@ impl<K: DriverKind> Driver for ForeignDriver<K> {
         dialect::leaves_state(sql, K::DIALECT)
     }
 
-    fn argument(param: &ParamValue) -> Argument {
-        argument(param)
+    fn argument(param: &ParamValue) -> Result<Argument, Error> {
+        Ok(argument(param))
     }
 
     #[inline]

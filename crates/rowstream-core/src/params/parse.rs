@@ -3,13 +3,16 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use http::StatusCode;
 use jiff::civil::Date;
 use jiff::{Span, Timestamp};
 use percent_encoding::percent_decode_str;
 
 use super::{Param, ParamType, ParamValue, decimal};
+use crate::Error;
 use crate::datetime::split_leap_second;
 use crate::diagnostic::shown;
+use crate::error::INVALID_DATA;
 
 impl Param {
     /// Converts a text, and checks its type, limits and allowed values. If the parameter is a list,
@@ -67,6 +70,23 @@ impl ParamValue {
             (Self::Integer(a), Self::Integer(b)) => a.cmp(b),
             (Self::Number(a), Self::Number(b)) => decimal::compare(a, b),
             _ => Ordering::Equal,
+        }
+    }
+
+    /// Checks that a database whose largest numbers are floats can have this one, or the items of this list.
+    /// As a float, `1e400` would be infinite.
+    ///
+    /// # Errors
+    /// It's larger than all floats.
+    pub fn check_float(&self) -> Result<(), Error> {
+        match self {
+            Self::Number(text) if text.parse::<f64>().is_ok_and(f64::is_infinite) => {
+                let message = format!("{} is beyond the numbers of the database", shown(text));
+                let error = Error::new(INVALID_DATA, StatusCode::BAD_REQUEST, message);
+                Err(error.hint("its numbers are between -1.797e308 and 1.797e308"))
+            }
+            Self::List(items) => items.iter().try_for_each(Self::check_float),
+            _ => Ok(()),
         }
     }
 

@@ -52,7 +52,6 @@ impl<D: Driver> Session<D> {
             self.phase = Phase::Failed(Some(out_of_order::<D>()));
             return;
         }
-        self.phase = Phase::Streaming;
         let statement = |index: &usize| Arc::clone(&self.statements[*index]);
         let open = runs.iter().map(|(index, _)| OpenStatement {
             statement: statement(index),
@@ -60,12 +59,18 @@ impl<D: Driver> Session<D> {
             at: 0,
             end: None,
         });
-        let given = runs.iter().map(|(index, args)| StatementRun {
-            statement: statement(index),
-            args: args.iter().map(|arg| D::argument(arg)).collect(),
+        let given = runs.iter().map(|(index, args)| {
+            let args = args.iter().map(|arg| D::argument(arg)).collect::<Result<_, _>>()?;
+            Ok(StatementRun { statement: statement(index), args })
         });
-        self.interleaved =
-            InterleavedStatements { runs: Some(given.collect()), open: open.collect(), asked: None };
+        match given.collect() {
+            Ok(given) => {
+                self.phase = Phase::Streaming;
+                self.interleaved =
+                    InterleavedStatements { runs: Some(given), open: open.collect(), asked: None };
+            }
+            Err(error) => self.phase = Phase::Failed(Some(error)),
+        }
     }
 
     #[inline]

@@ -90,7 +90,7 @@ pub(super) enum LookupOutcome {
 /// run on its own connection.
 ///
 /// # Errors
-/// The statement failed, or too many lookups are pending.
+/// The statement or an argument failed, or too many lookups are pending.
 pub(super) async fn look_up<D: Driver>(
     source: &Source<D>,
     statement: Arc<StatementDescription<D::Plan>>,
@@ -100,7 +100,7 @@ pub(super) async fn look_up<D: Driver>(
     let lookups = &source.lookups;
     let _pending = lookups.enter().ok_or_else(|| source.connections.pool.refuse(lookups.most))?;
     let queue = lookups.of_thread(|| Queue::open(&source.connections, &lookups.batches));
-    let args = args.iter().map(|arg| D::argument(arg)).collect();
+    let args = args.iter().map(|arg| D::argument(arg)).collect::<Result<_, _>>()?;
     let (reply, is_connected) = queue.ask(LookupRequest { statement: Arc::clone(&statement), args });
     let outcome = match is_connected {
         true => reply.await,

@@ -154,7 +154,10 @@ pub trait Driver: Send + Sync + Sized + 'static {
     }
 
     /// Converts a parameter to the value to bind.
-    fn argument(param: &ParamValue) -> Self::Argument;
+    ///
+    /// # Errors
+    /// The database has no such value.
+    fn argument(param: &ParamValue) -> Result<Self::Argument, Error>;
 
     /// Returns the row that [`DriverRows::pack`] has packed.
     fn row<'a>(described: &'a StatementDescription<Self::Plan>, packed: &'a [u8]) -> Self::Row<'a>;

@@ -73,12 +73,19 @@ impl<D: Driver> DatabaseSession for Session<D> {
             return;
         };
         let statement = Arc::clone(statement);
+        let args = match args.iter().map(|arg| D::argument(arg)).collect() {
+            Ok(args) => args,
+            Err(error) => {
+                self.phase = Phase::Failed(Some(error));
+                return;
+            }
+        };
         self.phase = Phase::Streaming;
         self.current = index;
         self.leaves_state |= statement.leaves_state;
         self.link().send(Command::Execute {
             statement,
-            args: args.iter().map(|arg| D::argument(arg)).collect(),
+            args,
             transaction: self.snapshot == Snapshot::Transaction,
             batches: self.batches.and_then(|(of, columns)| (of == index).then_some(columns)),
         });

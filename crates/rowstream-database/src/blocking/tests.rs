@@ -75,11 +75,11 @@ impl Driver for Numbers {
         Ok(NumbersChanges)
     }
 
-    fn argument(param: &ParamValue) -> i64 {
-        match param {
+    fn argument(param: &ParamValue) -> Result<i64, Error> {
+        Ok(match param {
             ParamValue::Integer(number) => *number,
             _ => 0,
-        }
+        })
     }
 
     fn row<'a>(_: &'a StatementDescription<()>, packed: &'a [u8]) -> Row<'a> {
