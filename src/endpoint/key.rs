@@ -315,6 +315,12 @@ impl RowKey {
         self.limit.is_some()
     }
 
+    /// Returns true if the statement has a limit that we don't understand, so no response is known to be cut
+    /// by it, and none has a next page.
+    pub fn has_unknown_limit(&self) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.placeholder.is_none() && limit.rows.is_none())
+    }
+
     /// Returns true if a cursor is bound to the value of this parameter, by its index.
     pub fn binds(&self, param: usize) -> bool {
         self.bound.iter().any(|(_, bound)| *bound == param)

@@ -294,6 +294,17 @@ async fn changes_of_cursors() {
             &ORDERS.replace("default = 100,", "default = 200,"),
             &["note: GET /a: the default of the parameter `n` was `100`, and is `200`"],
         ),
+        // The limit is unknown, so clients got the first page alone, and took it for the whole list.
+        (
+            "another limit",
+            ORDERS,
+            &ORDERS.replace("limit :n", "limit min(:n, 7)"),
+            &[
+                "breaks responses: GET /a: no response has a next page anymore: the limit is neither a number, a \
+                 parameter nor `coalesce(:n, 100)`",
+            ],
+        ),
+        ("the same limit in other words", ORDERS, &ORDERS.replace("limit :n", "limit coalesce(:n, 7)"), &[]),
         (
             "another name of a header's parameter",
             ORDERS,

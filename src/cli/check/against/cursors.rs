@@ -33,6 +33,11 @@ pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) 
             );
         }
     }
+    if other.has_unknown_limit() && !key.has_unknown_limit() && key.has_limit() {
+        let message = "no response has a next page anymore: the limit is neither a number, a parameter nor \
+            `coalesce(:n, 100)`";
+        changes.push(Effect::Responses, message, "clients that follow `next` and `Link` to all rows");
+    }
     types([(old, key), (new, other)], changes);
     parameters([(old.endpoint, key), (new.endpoint, other)], changes);
 }
