@@ -107,7 +107,7 @@ impl ParamType {
             Self::Integer => integer(text),
             Self::Number => match decimal::to_json(text) {
                 Some(number) => Ok(ParamValue::Number(number)),
-                None => Err(format!("{} is not a decimal number", shown(text))),
+                None => Err(not_a_number(text, "a decimal number")),
             },
             Self::Text if text.contains('\0') => Err(format!("{} contains a NUL character", shown(text))),
             Self::Text => Ok(ParamValue::Text(text.to_owned())),
@@ -128,15 +128,25 @@ fn integer(text: &str) -> Result<ParamValue, String> {
         Err(error) if matches!(error.kind(), NegOverflow | PosOverflow) => {
             Err(format!("{} is beyond the integers of 64 bits", shown(text)))
         }
-        Err(_) => Err(format!("{} is not an integer", shown(text))),
+        Err(_) => Err(not_a_number(text, "an integer")),
     }
 }
+
+fn not_a_number(text: &str, kind: &str) -> String {
+    let message = format!("{} is not {kind}", shown(text));
+    let is_signed =
+        text.strip_prefix(' ').is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()));
+    if is_signed { format!("{message}; {PLUS}") } else { message }
+}
+
+/// The hint for a sign or an offset that isn't percent-encoded.
+const PLUS: &str = "a `+` in a query is a space: write `%2B`";
 
 fn boolean(text: &str) -> Result<ParamValue, String> {
     match text {
         "true" | "1" => Ok(ParamValue::Boolean(true)),
         "false" | "0" => Ok(ParamValue::Boolean(false)),
-        _ => Err(format!("{} is neither `true` nor `false`", shown(text))),
+        _ => Err(format!("{} is not a boolean (`true`, `false`, `1` or `0`)", shown(text))),
     }
 }
 
@@ -144,7 +154,8 @@ fn boolean(text: &str) -> Result<ParamValue, String> {
 /// 8601 too.
 fn date(text: &str) -> Result<ParamValue, String> {
     let date = has_shape(text, "0000-00-00").then(|| text.parse::<Date>().ok()).flatten();
-    date.map(ParamValue::Date).ok_or_else(|| format!("{} is not a date (YYYY-MM-DD)", shown(text)))
+    date.map(ParamValue::Date)
+        .ok_or_else(|| format!("{} is not a date (YYYY-MM-DD, such as `2024-01-02`)", shown(text)))
 }
 
 /// RFC 3339 `date-time`, or the value of an HTML form's `datetime-local` or `date`. A date means
@@ -182,8 +193,8 @@ fn timestamp_offset(text: &str) -> Option<&str> {
         None => tail,
     };
     let has_digits = !tail.starts_with('.') || offset.len() < tail.len() - 1;
-    let offset_is_well =
-        matches!(offset, "" | "Z" | "z") || has_shape(offset, "+00:00") || has_shape(offset, "-00:00");
+    let is_zone = |zone: &str| has_shape(zone, "+00:00") || has_shape(zone, "-00:00");
+    let offset_is_well = matches!(offset, "" | "Z" | "z") || is_zone(offset) && &offset[1..3] < "24";
     (head_is_well && has_digits && offset_is_well).then_some(offset)
 }
 
@@ -192,7 +203,7 @@ fn not_a_timestamp(text: &str) -> String {
     // The most common mistake: an offset of `+02:00` in a query. A plus means a blank there.
     match text.rsplit_once(' ') {
         Some((before, offset)) if has_shape(offset, "00:00") && timestamp_offset(before) == Some("") => {
-            format!("{message}; a `+` in a query is a space: write `%2B`")
+            format!("{message}; {PLUS}")
         }
         _ => message,
     }
@@ -201,27 +212,32 @@ fn not_a_timestamp(text: &str) -> String {
 /// ISO 8601 without a sign and in capitals, the form that every database reads in the same way.
 /// Numbers with units are converted to it.
 fn duration(text: &str) -> Result<ParamValue, String> {
-    let iso = match is_iso_duration(text) {
-        true => Some(text.to_owned()),
-        false => friendly_duration(text),
+    let iso = match iso_duration(text) {
+        Some(span) => Some((text.to_owned(), span)),
+        None => friendly_duration(text),
     };
-    iso.map(ParamValue::Duration)
+    if iso.as_ref().is_some_and(|(_, span)| span.get_nanoseconds() % 1000 != 0) {
+        return Err(format!("{} is finer than a microsecond, the finest duration of databases", shown(text)));
+    }
+    iso.map(|(iso, _)| ParamValue::Duration(iso))
         .ok_or_else(|| format!("{} is not a duration (such as `1h30m`, `500ms` or `PT1H30M`)", shown(text)))
 }
 
-fn is_iso_duration(text: &str) -> bool {
-    text.starts_with('P')
+fn iso_duration(text: &str) -> Option<Span> {
+    let is_iso = text.starts_with('P')
         && text.bytes().all(|byte| {
             matches!(byte, b'P' | b'T' | b'Y' | b'M' | b'W' | b'D' | b'H' | b'S' | b'.' | b'0'..=b'9')
-        })
-        && jiff::fmt::temporal::SpanParser::new().parse_span(text).is_ok()
+        });
+    let span = is_iso.then(|| jiff::fmt::temporal::SpanParser::new().parse_span(text));
+    span?.ok()
 }
 
 /// Converts `1h30m` to `PT1H30M`.
-fn friendly_duration(text: &str) -> Option<String> {
+fn friendly_duration(text: &str) -> Option<(String, Span)> {
     let span = jiff::fmt::friendly::SpanParser::new().parse_span(text).ok()?;
     let iso = span.to_string();
-    is_iso_duration(&iso).then_some(iso)
+    let span = iso_duration(&iso)?;
+    Some((iso, span))
 }
 
 fn uuid(text: &str) -> Result<ParamValue, String> {
