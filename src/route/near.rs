@@ -37,12 +37,14 @@ pub(crate) fn near<'a>(
     did_you_mean(stem, near.iter().map(String::as_str)).map(|path| format!("{path}{suffix}"))
 }
 
-/// Replaces the parameters of a template with the segments of a path. Returns `None` if their
-/// numbers of segments differ.
+/// Replaces the parameters of a template with the segments of a path, except those that are empty. Returns
+/// `None` if their numbers of segments differ.
 fn fill(template: &str, path: &str) -> Option<String> {
-    let (mut segments, mut filled) = (path.split('/'), String::new());
+    // The first segment is before the first slash.
+    let mut segments = path.split('/').enumerate().filter(|(at, segment)| *at == 0 || !segment.is_empty());
+    let mut filled = String::new();
     for (at, segment) in template.split('/').enumerate() {
-        let given = segments.next()?;
+        let (_, given) = segments.next()?;
         filled.push_str(if at > 0 { "/" } else { "" });
         filled.push_str(if parameter_name(segment).is_some() { given } else { segment });
     }
@@ -62,6 +64,8 @@ mod tests {
             ("/authors/", Some("/authors")),
             ("/auhtors.csv", Some("/authors.csv")),
             ("/author/5", Some("/authors/5")),
+            ("/authors//5", Some("/authors/5")),
+            ("/authors//books", Some("/authors/books")),
             ("/autors/5/book", Some("/authors/5/books")),
             ("/%61uthor", Some("/authors")),
             ("/secre", None),

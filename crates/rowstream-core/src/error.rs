@@ -118,7 +118,8 @@ impl Error {
     pub fn malformed_request() -> Self {
         let message = "the request line or a header field isn't HTTP";
         Self::new("malformed_request", StatusCode::BAD_REQUEST, message).hint(
-            "percent-encode the URL (`%22` for `\"`, `%20` for a space); a header field is `name: value`",
+            "percent-encode the URL (`%22` for `\"`, `%20` for a space); a header field is `name: value`, with one \
+            valid `Content-Length` or `Transfer-Encoding: chunked`, not both",
         )
     }
 
@@ -222,7 +223,9 @@ impl Error {
 
     /// A statement that must return one row returns a second one.
     pub fn several_rows(statement: &str) -> Self {
-        Self::endpoint(format!("statement `{statement}` must return one row, but returns more"))
+        Self::endpoint(format!("statement `{statement}` must return one row, but returns more")).hint(
+            "its conditions must find at most one row: compare a unique key, or write `limit 1` or `:many`",
+        )
     }
 
     /// A statement that must return a row returns none: 404.
