@@ -40,7 +40,7 @@ static TEXTS: AtomicU64 = AtomicU64::new(0);
 
 /// Refined endpoints, by what they run. The least recently used one is removed first.
 pub(super) struct RefinedEndpoints {
-    kept: Mutex<Statements<Endpoint>>,
+    kept: Mutex<Statements<Arc<str>, Endpoint>>,
     /// The endpoints to refine instead of the configuration's own ones, whose texts connections have
     /// prepared with other types.
     fresh: Mutex<HashMap<usize, Arc<Endpoint>>>,
@@ -246,13 +246,13 @@ impl App {
         let refined = settings.refine(endpoint, columns, &asked)?;
         let refined = if *request.method() == Method::HEAD { refined.only_total() } else { refined };
         let name = format!("{index} {}", refined.text);
-        let known = self.refined.kept.lock().get(&name);
+        let known = self.refined.kept.lock().get(&*name);
         let built = match known {
             Some(known) => known,
             None => {
                 let built = Arc::new(refined.build(endpoint, columns)?);
                 if refined.values.len() <= MOST_VALUES && refined.text.len() <= LONGEST_TEXT {
-                    self.refined.kept.lock().insert(&name.into(), Arc::clone(&built), false, |_| {});
+                    self.refined.kept.lock().insert(name.into(), Arc::clone(&built), false, |_| {});
                 }
                 built
             }

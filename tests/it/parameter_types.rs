@@ -6,7 +6,8 @@
 
 use std::fmt::Write as _;
 
-use crate::support::{Ended, Server, TestDb, get, rowstream};
+use crate::support::{Ended, MariaDb, Server, TestDb, get, rowstream};
+use tokio::task::spawn_blocking;
 
 /// A column: its name, its type, the text of the value in its only row, and parameters that find
 /// that row by `=`. They're declared types and values, encoded as in a URL.
@@ -284,4 +285,85 @@ async fn a_query_infers_them_too() {
             assert_eq!(String::from_utf8_lossy(&ran.stdout), "{\"id\":1}\n", "{condition}: {says}");
         }
     }
+}
+
+/// A text, and the declared type, a value and the first value of the answer for each of its endpoints.
+type SharedText = (&'static str, &'static [(&'static str, &'static str, &'static str)]);
+
+/// Endpoints of one text: for each type, as a list, as a lookup and with two statements. Each
+/// endpoint is requested three times, first in this order and then on another server in the
+/// reverse order.
+async fn endpoints_of_one_text_have_their_own_types(url: &str, settings: &str, texts: &[SharedText]) {
+    let mut files =
+        vec![("rowstream.toml".to_owned(), format!("[source.main]\nurl = \"{url}\"\n{settings}"))];
+    let mut requests = Vec::new();
+    for (index, (sql, types)) in texts.iter().enumerate() {
+        for (kind, value, expected) in *types {
+            for (form, head, body, expected) in [
+                ("list", "", String::new(), format!("[{{\"x\":{expected}}}]")),
+                ("lookup", "result = \"one\"\n", String::new(), format!("{{\"x\":{expected}}}")),
+                (
+                    "two",
+                    "body = { a = \"$a\", b = \"$b\" }\n",
+                    format!("-- name: b :one\n{sql};\n-- name: a :value\n"),
+                    format!("{{\"a\":{expected},\"b\":{{\"x\":{expected}}}}}"),
+                ),
+            ] {
+                let name = format!("{form}_{index}_{kind}");
+                let text = format!("/*\n{head}[params]\nx = \"{kind}\"\n*/\n{body}{sql}");
+                files.push((format!("endpoints/{name}.sql"), text));
+                requests.push((format!("/{name}?x={value}"), expected));
+            }
+        }
+    }
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let mut wrong = String::new();
+    for _ in 0..2 {
+        let server = Server::start(&files).await;
+        for (path, expected) in requests.iter().chain(&requests).chain(&requests) {
+            let reply = get(&server.url(path)).await;
+            if (reply.status.as_u16(), reply.text()) != (200, expected) {
+                writeln!(wrong, "{path}: {} {}", reply.status, reply.text()).unwrap();
+            }
+        }
+        requests.reverse();
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Two endpoints of one text shared a prepared statement, with the types of the first one that was
+/// requested: `select :x as x` of a text gave 7 for `007`, and 400 for `abc`.
+#[tokio::test]
+async fn endpoints_of_one_text_have_their_own_types_in_postgres() {
+    let db = TestDb::new().await;
+    let texts: &[SharedText] = &[
+        ("select :x as x", &[("integer", "7", "7"), ("text", "007", "\"007\""), ("boolean", "true", "true")]),
+        (
+            "select count(*) as x from generate_series(:x, :x + interval '2 hours', interval '1 hour')",
+            &[("date", "2024-01-01", "3"), ("timestamp", "2024-01-01T15:00:00Z", "3")],
+        ),
+        (
+            "select jsonb_build_object('c', :x)::text as x",
+            &[("text", "007", r#""{\"c\": \"007\"}""#), ("number", "7", r#""{\"c\": 7}""#)],
+        ),
+    ];
+    for settings in ["", "pooler = \"transaction\"\nfetch_rows = 3\n"] {
+        endpoints_of_one_text_have_their_own_types(&db.url(), settings, texts).await;
+    }
+}
+
+#[tokio::test]
+async fn endpoints_of_one_text_have_their_own_types_in_mariadb_and_sqlite() {
+    let texts: &[SharedText] = &[(
+        "select :x as x",
+        &[("integer", "7", "7"), ("text", "007", "\"007\""), ("number", "1.50", "1.50")],
+    )];
+    let db = spawn_blocking(|| MariaDb::new("select 1")).await.unwrap();
+    endpoints_of_one_text_have_their_own_types(&db.url(), "", texts).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.db");
+    rusqlite::Connection::open(&file).unwrap().execute_batch("create table t (n)").unwrap();
+    let texts: &[SharedText] =
+        &[("select :x as x", &[("integer", "7", "7"), ("text", "007", "\"007\""), ("number", "1.5", "1.5")])];
+    endpoints_of_one_text_have_their_own_types(&format!("sqlite:{}", file.display()), "", texts).await;
 }

@@ -28,7 +28,7 @@ use crate::diagnostic::suggest;
 pub const CLAIMS: &str = "jwt.";
 
 /// The type of a parameter, as in `type = "…"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ParamType {
     /// 64-bit integer.
     Integer,
@@ -104,7 +104,7 @@ impl ParamType {
 }
 
 /// The type of a placeholder, for statements that don't determine it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BindType {
     /// A value of this type.
     One(ParamType),

@@ -138,8 +138,9 @@ pub struct HostReport {
     pub said: Result<String, Error>,
 }
 
-/// A statement in the form that a database accepts.
-#[derive(Debug, Clone)]
+/// A statement in the form that a database accepts. It's also the key of caches: statements of one text
+/// differ if their parameters have other types.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Statement {
     /// The text with the database's own placeholders (`$1`, `?1`, `?`).
     pub sql: Arc<str>,

@@ -1,19 +1,20 @@
-//! The prepared statements of one connection, by text. The least recently used one is removed
+//! The prepared statements of one connection. The least recently used one is removed
 //! first. Those of requests have room of their own, so that they never remove those of files.
 //!
 //! Sends nothing: the caller closes removed statements on the server.
 
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How many statements of requests are kept.
 const AD_HOC: usize = 64;
 
-/// Prepared statements of type `P`.
+/// Prepared statements of type `P`, by their texts, or by all that a driver tells them apart by.
 #[derive(Debug)]
-pub struct Statements<P> {
+pub struct Statements<K, P> {
     limit: usize,
-    entries: HashMap<Arc<str>, Entry<P>>,
+    entries: BTreeMap<K, Entry<P>>,
     /// Counts lookups, to find the least recently used statement.
     clock: u64,
 }
@@ -25,16 +26,19 @@ struct Entry<P> {
     ad_hoc: bool,
 }
 
-impl<P> Statements<P> {
+impl<K: Ord + Clone, P> Statements<K, P> {
     /// An empty cache for `limit` statements, at least one.
     pub fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), entries: HashMap::new(), clock: 0 }
+        Self { limit: limit.max(1), entries: BTreeMap::new(), clock: 0 }
     }
 
-    /// The prepared statement for this text, which is then the most recently used one.
-    pub fn get(&mut self, sql: &str) -> Option<Arc<P>> {
+    /// The prepared statement for this key, which is then the most recently used one.
+    pub fn get<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<Arc<P>>
+    where
+        K: Borrow<Q>,
+    {
         self.clock += 1;
-        let entry = self.entries.get_mut(sql)?;
+        let entry = self.entries.get_mut(key)?;
         entry.used = self.clock;
         Some(Arc::clone(&entry.prepared))
     }
@@ -42,13 +46,13 @@ impl<P> Statements<P> {
     /// Adds a statement, and calls `close` for each one that it removes. A statement that a session
     /// holds may still run, so it stays. So a response with many statements can exceed the limit
     /// for a while. `ad_hoc` is true for the statement of a request.
-    pub fn insert(&mut self, sql: &Arc<str>, prepared: Arc<P>, ad_hoc: bool, mut close: impl FnMut(&P)) {
+    pub fn insert(&mut self, key: K, prepared: Arc<P>, ad_hoc: bool, mut close: impl FnMut(&P)) {
         let limit = if ad_hoc { AD_HOC } else { self.limit };
         while self.entries.values().filter(|entry| entry.ad_hoc == ad_hoc).count() >= limit {
             let Some(gone) = self.remove_oldest_of(|entry| entry.ad_hoc == ad_hoc) else { break };
             close(&gone);
         }
-        self.entries.insert(Arc::clone(sql), Entry { prepared, used: self.clock, ad_hoc });
+        self.entries.insert(key, Entry { prepared, used: self.clock, ad_hoc });
     }
 
     /// Removes the least recently used statement that no session holds. The caller closes it.
@@ -59,14 +63,17 @@ impl<P> Statements<P> {
     fn remove_oldest_of(&mut self, is_meant: impl Fn(&Entry<P>) -> bool) -> Option<Arc<P>> {
         let is_free = |entry: &Entry<P>| Arc::strong_count(&entry.prepared) == 1 && is_meant(entry);
         let free = self.entries.iter().filter(|(_, entry)| is_free(entry));
-        let (sql, _) = free.min_by_key(|(_, entry)| entry.used)?;
-        let sql = Arc::clone(sql);
-        self.remove(&sql)
+        let (key, _) = free.min_by_key(|(_, entry)| entry.used)?;
+        let key = key.clone();
+        self.remove(&key)
     }
 
     /// Removes a statement. The caller closes it.
-    pub fn remove(&mut self, sql: &str) -> Option<Arc<P>> {
-        self.entries.remove(sql).map(|entry| entry.prepared)
+    pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<Arc<P>>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.remove(key).map(|entry| entry.prepared)
     }
 }
 
@@ -74,8 +81,8 @@ impl<P> Statements<P> {
 mod tests {
     use super::*;
 
-    fn insert(statements: &mut Statements<()>, sql: &str, ad_hoc: bool) {
-        statements.insert(&sql.into(), Arc::new(()), ad_hoc, |()| {});
+    fn insert(statements: &mut Statements<Arc<str>, ()>, sql: &str, ad_hoc: bool) {
+        statements.insert(sql.into(), Arc::new(()), ad_hoc, |()| {});
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Prepared {
 
 /// The prepared statements of one connection.
 #[derive(Debug)]
-pub(super) struct StatementCache(Statements<Prepared>);
+pub(super) struct StatementCache(Statements<Arc<str>, Prepared>);
 
 impl StatementCache {
     pub(super) fn new(limit: usize) -> Self {
@@ -186,7 +186,7 @@ impl StatementCache {
     /// Keeps a statement. Evicted ones are closed on the server, with the next command.
     pub(super) fn insert(&mut self, prepared: Arc<Prepared>, ad_hoc: bool, wire: &mut Wire) {
         let sql = Arc::clone(&prepared.sql);
-        self.0.insert(&sql, prepared, ad_hoc, |gone| close(gone.id, wire));
+        self.0.insert(sql, prepared, ad_hoc, |gone| close(gone.id, wire));
     }
 
     /// Closes the least recently used statement, with the next command. Returns false if sessions

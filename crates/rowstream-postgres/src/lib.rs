@@ -279,7 +279,7 @@ impl Database for Source {
             return Ok(None);
         }
         let version = self.0.types.version();
-        let described = self.0.descriptions.get(&statement.sql);
+        let described = self.0.descriptions.get(statement);
         let described = described.filter(|known| known.version == version && known.is_shareable);
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args, patience).await?;

@@ -354,8 +354,9 @@ mod tests {
         let mut messages = Messages::default();
         let mut former = None;
         for version in 0..3 {
-            descriptions.learn(&Prepared::of_test("select 1", version), Vec::new());
-            let described = descriptions.get("select 1").unwrap();
+            let prepared = Prepared::of_test("select 1", version);
+            descriptions.learn(&prepared, Vec::new());
+            let described = descriptions.get(&prepared.statement).unwrap();
             for parses in [true, false] {
                 messages.bytes.clear();
                 assert_eq!(Peer::write(&described, &[], &mut messages).unwrap().parses, parses);

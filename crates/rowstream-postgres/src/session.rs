@@ -213,7 +213,7 @@ impl DatabaseSession for Session {
     type Row<'a> = Row<'a>;
 
     async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
-        let prepared = match self.known(&statement.sql) {
+        let prepared = match self.known(statement) {
             Some(prepared) if prepared.composites.is_empty() => prepared,
             Some(prepared) => Box::pin(self.renewed(&prepared.composites, statement)).await?,
             // Boxed, because otherwise every request would reserve memory that few need.
@@ -363,12 +363,12 @@ impl Session {
     }
 
     /// The statement that the connection has prepared, unless types were altered since then.
-    fn known(&mut self, sql: &str) -> Option<Arc<Prepared>> {
+    fn known(&mut self, statement: &Statement) -> Option<Arc<Prepared>> {
         let version = self.shared.types.version();
         let connection = self.connection();
-        let prepared = connection.statements.get(sql)?;
+        let prepared = connection.statements.get(statement)?;
         if prepared.version != version {
-            connection.statements.remove(sql, &mut connection.wire.write);
+            connection.statements.remove(statement, &mut connection.wire.write);
             return None;
         }
         Some(prepared)
@@ -377,7 +377,7 @@ impl Session {
     /// The prepared statement, after we queried the catalog for these composites.
     async fn renewed(&mut self, composites: &[u32], statement: &Statement) -> Result<Arc<Prepared>, Error> {
         self.look_up(composites).await?;
-        match self.known(&statement.sql) {
+        match self.known(statement) {
             Some(prepared) => Ok(prepared),
             None => self.prepare_anew(statement).await,
         }
@@ -389,7 +389,7 @@ impl Session {
         self.check_times(&fields)?;
         let types = self.types_of(&fields).await?;
         let functions = self.functions_of(&statement.sql).await;
-        let mut prepared = prepared(name, Arc::clone(&statement.sql), sent, &fields, &types, version);
+        let mut prepared = prepared(name, statement.clone(), sent, &fields, &types, version);
         prepared.leaves = prepared.leaves.max(functions.leaves());
         prepared.plan = (functions != UserFunction::None).then(|| plan(&prepared.name, parameters.len()));
         let prepared = Arc::new(prepared);
@@ -401,7 +401,7 @@ impl Session {
             self.shared.descriptions.learn(&prepared, fields);
         }
         let connection = self.connection();
-        connection.statements.insert(Arc::clone(&prepared), statement.ad_hoc, &mut connection.wire.write);
+        connection.statements.insert(Arc::clone(&prepared), &mut connection.wire.write);
         Ok(prepared)
     }
 
@@ -671,7 +671,7 @@ impl Session {
             std::mem::replace(&mut self.state, State::Idle)
         {
             prepared.note_run();
-            let Some(described) = self.shared.descriptions.get(&prepared.sql) else { return };
+            let Some(described) = self.shared.descriptions.get(&prepared.statement) else { return };
             let round_trip = self.connection().wire.round_trip;
             described.slow.note_time(started.elapsed().saturating_sub(round_trip));
         }
@@ -722,7 +722,7 @@ impl Session {
     fn forget_if_stale(&mut self, prepared: &Prepared, error: &DatabaseError) -> bool {
         if prepared.may_be_stale(error) {
             let connection = self.connection();
-            connection.statements.remove(&prepared.sql, &mut connection.wire.write);
+            connection.statements.remove(&prepared.statement, &mut connection.wire.write);
         }
         let is_stale = prepared.is_stale(error);
         if is_stale && !error.is_missing_statement() {
@@ -992,7 +992,7 @@ fn fields(body: &RowDescriptionBody) -> Result<Vec<Field>, Error> {
 /// Makes the prepared statement once its columns are known.
 fn prepared(
     name: String,
-    sql: Arc<str>,
+    statement: Statement,
     sent: Arc<SentStatement>,
     fields: &[Field],
     types: &[ColumnType],
@@ -1003,9 +1003,9 @@ fn prepared(
     let refcursors = fields.iter().enumerate().filter(|(_, field)| field.is_refcursor());
     Prepared {
         name,
-        leaves: SessionEffect::of(&sql),
+        leaves: SessionEffect::of(&statement.sql),
         plan: None,
-        sql,
+        statement,
         sent,
         columns: columns.map(|(field, kind)| column(field, kind)).collect(),
         decoders: types.iter().map(|kind| kind.decoder.clone()).collect(),

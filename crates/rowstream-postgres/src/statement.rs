@@ -10,6 +10,7 @@ use postgres_types::Type;
 use rowstream_core::lock::RwLock;
 use rowstream_core::params::{BindType, ParamType};
 use rowstream_core::sql::Outline;
+use rowstream_database::Statement;
 use rowstream_database::pipeline::DelayRecord;
 use rowstream_database::statements::Statements;
 use rowstream_encode::Column;
@@ -41,7 +42,7 @@ impl SentStatement {
 pub(super) struct Prepared {
     /// Its name on the server.
     pub(super) name: String,
-    pub(super) sql: Arc<str>,
+    pub(super) statement: Statement,
     pub(super) sent: Arc<SentStatement>,
     pub(super) columns: Arc<[Column]>,
     /// One for each column.
@@ -143,12 +144,12 @@ impl Field {
 /// The server's description of a statement. It's the same on all connections, until a migration.
 #[derive(Debug)]
 pub(super) struct StatementDescription {
-    /// Identifies the description. A description of the same text before a migration has another
-    /// number.
+    /// Identifies the description. A description of the same statement before a migration has
+    /// another number.
     pub(super) number: u64,
     /// Its name on connections that lookups share. Other connections count names of their own.
     pub(super) shared_name: String,
-    pub(super) sql: Arc<str>,
+    pub(super) statement: Statement,
     pub(super) sent: Arc<SentStatement>,
     /// Its columns, as the server describes them.
     pub(super) fields: Vec<Field>,
@@ -166,9 +167,9 @@ pub(super) struct StatementDescription {
 /// The statements of a source that connections have described.
 #[derive(Debug, Default)]
 pub(super) struct Descriptions {
-    known: RwLock<BTreeMap<Arc<str>, Arc<StatementDescription>>>,
+    known: RwLock<BTreeMap<Statement, Arc<StatementDescription>>>,
     /// Their forms that the server accepts.
-    sent: RwLock<BTreeMap<Arc<str>, Arc<SentStatement>>>,
+    sent: RwLock<BTreeMap<Statement, Arc<SentStatement>>>,
     /// The number of descriptions so far.
     count: AtomicU64,
     names: Names,
@@ -193,25 +194,25 @@ impl Names {
 }
 
 impl Descriptions {
-    pub(super) fn get(&self, sql: &str) -> Option<Arc<StatementDescription>> {
-        self.known.read().get(sql).cloned()
+    pub(super) fn get(&self, statement: &Statement) -> Option<Arc<StatementDescription>> {
+        self.known.read().get(statement).cloned()
     }
 
     /// Keeps a description, unless it's known already. It replaces another description of the same
-    /// text.
+    /// statement.
     pub(super) fn learn(&self, prepared: &Prepared, fields: Vec<Field>) {
         let Prepared { version, sent, .. } = prepared;
         let same = |known: Arc<StatementDescription>| {
             known.sent == *sent && known.fields == fields && known.version == *version
         };
-        if self.get(&prepared.sql).is_some_and(same) {
+        if self.get(&prepared.statement).is_some_and(same) {
             return;
         }
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let described = StatementDescription {
             number,
             shared_name: self.names.name(number),
-            sql: Arc::clone(&prepared.sql),
+            statement: prepared.statement.clone(),
             sent: Arc::clone(sent),
             fields,
             columns: Arc::clone(&prepared.columns),
@@ -220,17 +221,17 @@ impl Descriptions {
             version: *version,
             slow: DelayRecord::default(),
         };
-        self.known.write().insert(Arc::clone(&prepared.sql), Arc::new(described));
+        self.known.write().insert(prepared.statement.clone(), Arc::new(described));
     }
 
     /// The form of a statement that the server has accepted.
-    pub(super) fn sent(&self, sql: &str) -> Option<Arc<SentStatement>> {
-        self.sent.read().get(sql).cloned()
+    pub(super) fn sent(&self, statement: &Statement) -> Option<Arc<SentStatement>> {
+        self.sent.read().get(statement).cloned()
     }
 
     /// Keeps the form of a statement that the server accepts.
-    pub(super) fn learn_sent(&self, sql: &Arc<str>, sent: &Arc<SentStatement>) {
-        self.sent.write().insert(Arc::clone(sql), Arc::clone(sent));
+    pub(super) fn learn_sent(&self, statement: &Statement, sent: &Arc<SentStatement>) {
+        self.sent.write().insert(statement.clone(), Arc::clone(sent));
     }
 
     /// Forgets the forms of all statements, and the types in them.
@@ -241,8 +242,8 @@ impl Descriptions {
     /// Forgets `described`, unless the statement has been described again meanwhile.
     pub(super) fn forget(&self, described: &Arc<StatementDescription>) {
         let mut known = self.known.write();
-        if known.get(&described.sql).is_some_and(|other| Arc::ptr_eq(other, described)) {
-            known.remove(&described.sql);
+        if known.get(&described.statement).is_some_and(|other| Arc::ptr_eq(other, described)) {
+            known.remove(&described.statement);
         }
     }
 }
@@ -250,7 +251,7 @@ impl Descriptions {
 /// The prepared statements of one connection, and their names.
 #[derive(Debug)]
 pub(super) struct StatementCache {
-    kept: Statements<Prepared>,
+    kept: Statements<Statement, Prepared>,
     /// Counts statements, for names that never repeat on a connection.
     named: u64,
     names: Names,
@@ -264,8 +265,8 @@ impl StatementCache {
         Self { kept: Statements::new(limit), named: 0, names: Names::default(), unclaimed: None }
     }
 
-    pub(super) fn get(&mut self, sql: &str) -> Option<Arc<Prepared>> {
-        self.kept.get(sql)
+    pub(super) fn get(&mut self, statement: &Statement) -> Option<Arc<Prepared>> {
+        self.kept.get(statement)
     }
 
     /// A name for the next statement. If the previous name wasn't kept, we close it. That's no
@@ -281,15 +282,16 @@ impl StatementCache {
 
     /// Keeps a statement. Messages that close the evicted ones on the server are appended to
     /// `write`.
-    pub(super) fn insert(&mut self, prepared: Arc<Prepared>, ad_hoc: bool, write: &mut BytesMut) {
+    pub(super) fn insert(&mut self, prepared: Arc<Prepared>, write: &mut BytesMut) {
         self.unclaimed.take_if(|name| *name == prepared.name);
-        let sql = Arc::clone(&prepared.sql);
-        self.kept.insert(&sql, prepared, ad_hoc, |gone| close(&gone.name, write));
+        let statement = prepared.statement.clone();
+        let ad_hoc = statement.ad_hoc;
+        self.kept.insert(statement, prepared, ad_hoc, |gone| close(&gone.name, write));
     }
 
     /// Forgets a statement and closes it on the server.
-    pub(super) fn remove(&mut self, sql: &str, write: &mut BytesMut) {
-        if let Some(gone) = self.kept.remove(sql) {
+    pub(super) fn remove(&mut self, statement: &Statement, write: &mut BytesMut) {
+        if let Some(gone) = self.kept.remove(statement) {
             close(&gone.name, write);
         }
     }
@@ -351,10 +353,11 @@ mod tests {
     impl Prepared {
         /// A statement without columns.
         pub(in super::super) fn of_test(sql: &str, version: u64) -> Self {
+            let statement = Statement { sql: sql.into(), types: Vec::new(), ad_hoc: false };
             Self {
                 name: String::new(),
-                sql: sql.into(),
-                sent: Arc::new(SentStatement::plain(sql.into())),
+                sent: Arc::new(SentStatement::plain(Arc::clone(&statement.sql))),
+                statement,
                 columns: Arc::new([]),
                 decoders: Box::new([]),
                 refcursors: Box::new([]),
@@ -365,6 +368,10 @@ mod tests {
                 has_run: AtomicBool::new(false),
             }
         }
+    }
+
+    fn has(cache: &mut StatementCache, sql: &str) -> bool {
+        cache.get(&Prepared::of_test(sql, 0).statement).is_some()
     }
 
     fn prepared(cache: &mut StatementCache, sql: &str) -> Arc<Prepared> {
@@ -395,12 +402,12 @@ mod tests {
         let mut write = BytesMut::new();
         let [a, b] = ["a", "b"].map(|sql| prepared(&mut cache, sql));
         let second = b.name.clone();
-        [a, b].into_iter().for_each(|statement| cache.insert(statement, false, &mut write));
+        [a, b].into_iter().for_each(|statement| cache.insert(statement, &mut write));
         assert!(write.is_empty());
-        assert!(cache.get("a").is_some());
-        let statement = prepared(&mut cache, "c");
-        cache.insert(statement, false, &mut write);
-        assert!(cache.get("b").is_none() && cache.get("a").is_some() && cache.get("c").is_some());
+        assert!(has(&mut cache, "a"));
+        let third = prepared(&mut cache, "c");
+        cache.insert(third, &mut write);
+        assert!(!has(&mut cache, "b") && has(&mut cache, "a") && has(&mut cache, "c"));
         assert_eq!(&write[5..], format!("S{second}\0").as_bytes());
     }
 
@@ -409,14 +416,14 @@ mod tests {
         let mut cache = StatementCache::new(1);
         let mut write = BytesMut::new();
         let held = prepared(&mut cache, "a");
-        cache.insert(Arc::clone(&held), false, &mut write);
-        let statement = prepared(&mut cache, "b");
-        cache.insert(statement, false, &mut write);
-        assert!(write.is_empty() && cache.get("a").is_some() && cache.get("b").is_some());
+        cache.insert(Arc::clone(&held), &mut write);
+        let second = prepared(&mut cache, "b");
+        cache.insert(second, &mut write);
+        assert!(write.is_empty() && has(&mut cache, "a") && has(&mut cache, "b"));
         drop(held);
-        let statement = prepared(&mut cache, "c");
-        cache.insert(statement, false, &mut write);
-        assert!(cache.get("a").is_none() && cache.get("b").is_none() && cache.get("c").is_some());
+        let third = prepared(&mut cache, "c");
+        cache.insert(third, &mut write);
+        assert!(!has(&mut cache, "a") && !has(&mut cache, "b") && has(&mut cache, "c"));
     }
 
     #[test]

@@ -169,12 +169,13 @@ impl DriverConnection for Connection {
     /// table has changed since it was described. We then return the error that a cached statement
     /// gets at its first step, which has no position in the text.
     fn compile(&self, described: &Description, args: &[Value]) -> Result<CachedStatement<'_>, Failure> {
-        let mut statement = self.open.prepare_cached(&described.sql).map_err(|error| match error {
-            rusqlite::Error::SqlInputError { error, msg, .. } => {
-                Failure::Outdated(self.fault(rusqlite::Error::SqliteFailure(error, Some(msg))))
-            }
-            error => Failure::Failed(self.fault(error)),
-        })?;
+        let mut statement =
+            self.open.prepare_cached(&described.statement.sql).map_err(|error| match error {
+                rusqlite::Error::SqlInputError { error, msg, .. } => {
+                    Failure::Outdated(self.fault(rusqlite::Error::SqliteFailure(error, Some(msg))))
+                }
+                error => Failure::Failed(self.fault(error)),
+            })?;
         self.widen(args).and_then(|()| bind(&mut statement, args)).map_err(|error| self.fault(error))?;
         Ok(statement)
     }

@@ -71,7 +71,7 @@ struct SourceState {
     pool: Pool<FlightConnection>,
     max_row: usize,
     /// The columns of statements that the server doesn't prepare.
-    described: Mutex<Statements<session::StatementColumns>>,
+    described: Mutex<Statements<Arc<str>, session::StatementColumns>>,
 }
 
 impl Database for Source {

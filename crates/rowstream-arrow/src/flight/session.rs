@@ -196,7 +196,7 @@ impl Session {
     }
 
     async fn describe(&mut self, statement: &Statement) -> Result<Result<Prepared, Error>, Failure> {
-        if let Some(described) = self.shared.described.lock().get(&statement.sql) {
+        if let Some(described) = self.shared.described.lock().get(&*statement.sql) {
             let request = RowsRequest::Text(Arc::clone(&statement.sql), None);
             return Ok(Ok(Prepared { described, request, batches: None }));
         }
@@ -253,7 +253,12 @@ impl Session {
         let (described, info) = self.schema(&RowsRequest::Text(Arc::clone(sql), None)).await?;
         let prepared = described_by(described, RowsRequest::Text(Arc::clone(sql), info));
         if let Ok(prepared) = &prepared {
-            self.shared.described.lock().insert(sql, Arc::clone(&prepared.described), false, |_| {});
+            self.shared.described.lock().insert(
+                Arc::clone(sql),
+                Arc::clone(&prepared.described),
+                false,
+                |_| {},
+            );
         }
         Ok(prepared)
     }

@@ -334,7 +334,7 @@ impl<K: DriverKind> DriverConnection for ProcessConnection<K> {
         self.leaves_state.set(self.leaves_state.get() || described.leaves_state);
         let mut arguments = args.to_vec();
         if K::DIALECT.placeholders == Placeholders::ByOccurrence && args.contains(&Argument::Null) {
-            fill_limits(&mut arguments, &limit_placeholders(&described.sql, K::DIALECT));
+            fill_limits(&mut arguments, &limit_placeholders(&described.statement.sql, K::DIALECT));
         }
         Ok(arguments)
     }
@@ -404,7 +404,7 @@ impl<K: DriverKind> DriverRows for ForeignRows<'_, K> {
     }
 
     fn first(&mut self) -> Result<bool, Failure> {
-        let sql = self.described.sql.to_string();
+        let sql = self.described.statement.sql.to_string();
         let request = Request::Execute { sql, arguments: std::mem::take(&mut self.arguments) };
         let reply = self.connection.ask(&request);
         let is_row = self.batch(reply)?;

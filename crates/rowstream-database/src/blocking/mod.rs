@@ -455,10 +455,8 @@ impl<D: Driver> Database for Source<D> {
         if self.lookups.is_empty() {
             return Ok(None);
         }
-        let known = self.connections.shared.statements.get(&statement.sql);
-        let known =
-            known.filter(|known| known.placeholders == statement.types.len() && !known.slow.is_slow());
-        match known {
+        let known = self.connections.shared.statements.get(statement);
+        match known.filter(|known| !known.slow.is_slow()) {
             Some(known) => lookups::look_up(self, known, args, patience).await,
             None => Ok(None),
         }

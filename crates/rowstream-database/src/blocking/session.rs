@@ -57,8 +57,7 @@ impl<D: Driver> DatabaseSession for Session<D> {
         if !matches!(self.phase, Phase::Ready) {
             return Err(out_of_order::<D>());
         }
-        let known = self.shared.statements.get(&statement.sql);
-        let described = match known.filter(|known| known.placeholders == statement.types.len()) {
+        let described = match self.shared.statements.get(statement) {
             Some(known) => known,
             None => self.describe(statement).await?,
         };

@@ -5,21 +5,20 @@
 //! become outdated. At the first row of each run, the driver compares the description with the
 //! columns that the database reports. If they differ, we forget it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rowstream_core::lock::Mutex;
 use rowstream_encode::Column;
 
 use super::lookups::DelayMark;
+use crate::Statement;
 
 /// A statement and the database's description of it.
 #[derive(Debug)]
 pub struct StatementDescription<P> {
-    /// Its text.
-    pub sql: Arc<str>,
-    /// The number of values to bind.
-    pub placeholders: usize,
+    /// Its text and types.
+    pub statement: Statement,
     /// Its columns.
     pub columns: Arc<[Column]>,
     /// The plan that reads its rows.
@@ -30,9 +29,9 @@ pub struct StatementDescription<P> {
     pub(super) slow: DelayMark,
 }
 
-/// The statements of one source, by their text.
+/// The statements of one source.
 pub(super) struct StatementCache<P> {
-    statements: Mutex<HashMap<Arc<str>, Arc<StatementDescription<P>>>>,
+    statements: Mutex<BTreeMap<Statement, Arc<StatementDescription<P>>>>,
     /// How many statements we keep at most.
     capacity: usize,
 }
@@ -40,12 +39,12 @@ pub(super) struct StatementCache<P> {
 impl<P> StatementCache<P> {
     /// Makes an empty cache.
     pub(super) fn new(capacity: usize) -> Self {
-        Self { statements: Mutex::new(HashMap::new()), capacity }
+        Self { statements: Mutex::new(BTreeMap::new()), capacity }
     }
 
     /// Returns the statement's description.
-    pub(super) fn get(&self, sql: &str) -> Option<Arc<StatementDescription<P>>> {
-        self.statements.lock().get(sql).cloned()
+    pub(super) fn get(&self, statement: &Statement) -> Option<Arc<StatementDescription<P>>> {
+        self.statements.lock().get(statement).cloned()
     }
 
     /// Adds a statement if there is room. Endpoints have a fixed set of statements, so none is
@@ -53,12 +52,12 @@ impl<P> StatementCache<P> {
     pub(super) fn learn(&self, described: &Arc<StatementDescription<P>>) {
         let mut statements = self.statements.lock();
         if statements.len() < self.capacity {
-            statements.insert(Arc::clone(&described.sql), Arc::clone(described));
+            statements.insert(described.statement.clone(), Arc::clone(described));
         }
     }
 
     /// Forgets a statement.
-    pub(super) fn forget(&self, sql: &str) {
-        self.statements.lock().remove(sql);
+    pub(super) fn forget(&self, statement: &Statement) {
+        self.statements.lock().remove(statement);
     }
 }

@@ -117,8 +117,8 @@ impl DriverConnection for NumbersConnection {
         first: &'r mut i64,
         described: &'r StatementDescription<()>,
     ) -> NumberRows<'r> {
-        let rows = described.sql.parse().unwrap_or(MANY as i64);
-        NumberRows { connection: self, sql: &described.sql, next: *first - 1, end: *first + rows }
+        let rows = described.statement.sql.parse().unwrap_or(MANY as i64);
+        NumberRows { connection: self, sql: &described.statement.sql, next: *first - 1, end: *first + rows }
     }
 
     fn clean_up(&self) -> bool {

@@ -107,11 +107,9 @@ impl<D: Driver> Worker<'_, D> {
     /// Describes a statement, for this session and later ones.
     fn describe(&self, statement: &Statement) -> Result<Arc<StatementDescription<D::Plan>>, Error> {
         let (columns, plan) = self.connection.describe(statement)?;
-        let (sql, placeholders) = (Arc::clone(&statement.sql), statement.types.len());
         let described = Arc::new(StatementDescription {
-            leaves_state: D::leaves_state(&sql),
-            sql,
-            placeholders,
+            leaves_state: D::leaves_state(&statement.sql),
+            statement: statement.clone(),
             columns,
             plan,
             slow: DelayMark::default(),
@@ -181,7 +179,7 @@ impl<D: Driver> Worker<'_, D> {
         self.why(match failure {
             Failure::Failed(error) => error,
             Failure::Outdated(error) => {
-                self.shared.statements.forget(&described.sql);
+                self.shared.statements.forget(&described.statement);
                 error
             }
         })

@@ -83,7 +83,7 @@ impl Session {
         &mut self,
         statement: &Statement,
     ) -> Result<(Arc<SentStatement>, ParsedStatement), Error> {
-        if let Some(known) = self.shared.descriptions.sent(&statement.sql)
+        if let Some(known) = self.shared.descriptions.sent(statement)
             && let Ok(described) = self.describe(&known).await?
         {
             return Ok((known, described));
@@ -101,7 +101,7 @@ impl Session {
         let (numbering, described) = self.describe_declared_texts(statement, numbering, described).await?;
         let sent = Arc::new(numbering.sent(&statement.sql));
         if !statement.ad_hoc {
-            self.shared.descriptions.learn_sent(&statement.sql, &sent);
+            self.shared.descriptions.learn_sent(statement, &sent);
         }
         Ok((sent, described))
     }

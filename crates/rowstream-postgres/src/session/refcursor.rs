@@ -32,6 +32,7 @@ use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 use rowstream_core::Error;
 use rowstream_core::params::ParamValue;
+use rowstream_database::Statement;
 use rowstream_encode::Column;
 
 use super::super::statement::{Prepared, SentStatement};
@@ -120,9 +121,9 @@ impl Session {
         };
         let types = self.types_of(&fields).await?;
         let refcursor = Refcursor::new(name, self.shared.fetch_rows);
-        let sql = Arc::from(refcursor.fetch());
-        let sent = Arc::new(SentStatement::plain(Arc::clone(&sql)));
-        let prepared = Arc::new(prepared(String::new(), sql, sent, &fields, &types, version));
+        let statement = Statement { sql: refcursor.fetch().into(), types: Vec::new(), ad_hoc: false };
+        let sent = Arc::new(SentStatement::plain(Arc::clone(&statement.sql)));
+        let prepared = Arc::new(prepared(String::new(), statement, sent, &fields, &types, version));
         let columns = Arc::clone(&prepared.columns);
         self.prepared[index] = prepared;
         self.refcursors.push((index, refcursor));

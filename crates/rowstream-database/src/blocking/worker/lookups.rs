@@ -35,7 +35,7 @@ impl<D: Driver> Worker<'_, D> {
             Err(Failure::Failed(error)) => LookupOutcome::Failed(error),
             // The other connection will describe it again.
             Err(Failure::Outdated(_)) => {
-                self.shared.statements.forget(&statement.sql);
+                self.shared.statements.forget(&statement.statement);
                 LookupOutcome::Elsewhere
             }
         }
