@@ -861,3 +861,44 @@ pub(crate) async fn assert_runs_once(url: fn(&str, u16) -> String) {
     let reply = get(&paid).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
 }
+
+/// DuckDB's statements were known by their texts, and with the types of the first endpoint that was
+/// requested. The others answered 503, because "the tables changed".
+#[tokio::test]
+async fn endpoints_of_one_text_have_their_own_types() {
+    let typed = |kind: &str| {
+        format!("/*\n[params]\nx = {{ type = \"{kind}\", optional = true }}\n*/\nselect :x as x")
+    };
+    let kinds = ["integer", "boolean", "timestamp", "text", "number"];
+    let texts = kinds.map(typed);
+    let endpoints: Vec<_> = kinds.into_iter().zip(texts.iter().map(String::as_str)).collect();
+    let server = serve("", &endpoints).await;
+    for _ in 0..2 {
+        for (path, expected) in [
+            ("/integer?x=7", json!(7)),
+            ("/boolean?x=true", json!(true)),
+            ("/timestamp?x=2024-01-01T00:00:00Z", json!("2024-01-01T00:00:00Z")),
+            ("/text?x=007", json!("007")),
+            ("/number?x=5", json!(5)),
+            ("/integer", json!(null)),
+            ("/text", json!(null)),
+        ] {
+            let reply = get(&server.url(path)).await;
+            assert_eq!(
+                (reply.status.as_u16(), &reply.json()[0]["x"]),
+                (200, &expected),
+                "{path}: {}",
+                reply.text()
+            );
+        }
+        // The result has a scale before the value is known.
+        let reply = get(&server.url("/number?x=1.10")).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.json()["code"]),
+            (500, &json!("endpoint")),
+            "{}",
+            reply.text()
+        );
+        assert!(reply.text().contains("`:x::decimal(18, 4)`"), "{}", reply.text());
+    }
+}

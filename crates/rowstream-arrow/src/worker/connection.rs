@@ -19,7 +19,7 @@ use rowstream_database::Statement;
 use rowstream_database::blocking::{self, DriverConnection, DriverRows, Failure};
 use rowstream_database::login::ConnectError;
 use rowstream_database::refused::general;
-use rowstream_encode::Column;
+use rowstream_encode::{Column, ColumnKind};
 use tokio::runtime::Handle;
 
 use super::frame::{self, Failed, Fault, HEADER, Opening, Request};
@@ -333,8 +333,14 @@ impl<K: DriverKind> DriverConnection for ProcessConnection<K> {
     fn compile(&self, described: &Description, args: &[Argument]) -> Result<Vec<Argument>, Failure> {
         self.leaves_state.set(self.leaves_state.get() || described.leaves_state);
         let mut arguments = args.to_vec();
-        if K::DIALECT.placeholders == Placeholders::ByOccurrence && args.contains(&Argument::Null) {
-            fill_limits(&mut arguments, &limit_placeholders(&described.statement.sql, K::DIALECT));
+        if args.contains(&Argument::Null) {
+            let statement = &described.statement;
+            match K::DIALECT.placeholders {
+                Placeholders::ByOccurrence => {
+                    fill_limits(&mut arguments, &limit_placeholders(&statement.sql, K::DIALECT));
+                }
+                Placeholders::ByNumber(_) => type_nulls(&mut arguments, &statement.types),
+            }
         }
         Ok(arguments)
     }
@@ -468,13 +474,31 @@ impl<K: DriverKind> ForeignRows<'_, K> {
     /// Tables can change after the statement was described, and values would get the wrong names.
     fn check_columns(&self) -> Result<(), Failure> {
         let schema = self.decoder.schema();
-        let is_same = schema.is_some_and(|schema| is_described(&schema, &self.described.columns));
-        match is_same {
-            true => Ok(()),
-            false => Err(Failure::Outdated(Error::source_unavailable(format!(
+        let is_same = schema.as_ref().is_some_and(|schema| is_described(schema, &self.described.columns));
+        if is_same { Ok(()) } else { Err(Failure::Outdated(self.changed(schema.as_ref()))) }
+    }
+
+    /// The error for other columns than those described. The scale of a decimal without a type of its
+    /// own is that of a parameter's value.
+    #[cold]
+    fn changed(&self, schema: Option<&SchemaRef>) -> Error {
+        let Description { statement, columns, .. } = self.described;
+        let takes_decimals = statement.types.contains(&ParamType::Number.into());
+        let fields = schema.into_iter().flat_map(|schema| schema.fields());
+        let rescaled = fields.zip(columns.iter()).find(|(field, column)| {
+            matches!(column.kind, ColumnKind::Decimal { .. })
+                && field.data_type().to_string() != column.type_name
+        });
+        match rescaled {
+            Some((_, column)) if takes_decimals => {
+                let message =
+                    format!("the type of column `{}` depends on the value of a parameter", column.name);
+                Error::endpoint(message).hint("give the parameter one type, as in `:x::decimal(18, 4)`")
+            }
+            _ => Error::source_unavailable(format!(
                 "the tables of source `{}` changed while a statement was prepared",
                 self.connection.driver.source
-            )))),
+            )),
         }
     }
 }
@@ -488,6 +512,15 @@ fn fill_limits(arguments: &mut [Argument], limits: &[(usize, LimitPart)]) {
                 LimitPart::Rows => i64::MAX,
                 LimitPart::Offset => 0,
             });
+        }
+    }
+}
+
+/// Gives each NULL the type that it was described with. Without one, a column could have another type.
+fn type_nulls(arguments: &mut [Argument], types: &[BindType]) {
+    for (argument, bind) in arguments.iter_mut().zip(types) {
+        if *argument == Argument::Null {
+            *argument = null(*bind);
         }
     }
 }
