@@ -291,6 +291,43 @@ async fn settings_of_a_role_hold_for_its_requests() {
     assert_eq!((slow.status.as_u16(), &slow.json()["code"]), (504, &json!("statement_timeout")));
 }
 
+/// A role's own `transaction_read_only` ended the guard, so a statement wrote.
+#[tokio::test]
+async fn settings_of_a_role_keep_its_requests_from_writing() {
+    let keys = Keys::new();
+    let db = TestDb::new().await;
+    let role = format!("{}_writer", db.name());
+    db.execute(&format!(
+        "create sequence s; create role {role}; grant usage on sequence s to {role};
+         alter role {role} set transaction_read_only = off;
+         alter role {role} set transaction_isolation = 'read committed'"
+    ))
+    .await;
+    let config = format!(
+        "authorization = \"public\"\n[jwt]\nissuer = \"{ISSUER}\"\nkeys = \"keys.json\"\naudience = \"rowstream\"\n\
+         [source.db]\nurl = \"{}\"\nrole_claim = \"role\"\n",
+        db.url()
+    );
+    let settings = "select current_setting('transaction_read_only') as reads, current_setting('transaction_isolation') as level";
+    let two = format!(
+        "/*\nbody = {{ a = \"$a\", b = \"$b\" }}\n*/\n-- name: a :one\n{settings};\n-- name: b :value\nselect 1"
+    );
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("keys.json", &keys.set().to_string()),
+        ("endpoints/writes.sql", "select nextval('s') as n"),
+        ("endpoints/two.sql", &two),
+    ];
+    let server = Launch::files(&files).start().await;
+    let token = token(&keys, &json!(role), "a");
+    for _ in 0..2 {
+        let writes = ask(&server, "/writes", Some(&token)).await;
+        assert_eq!(writes.status, 500, "{}", writes.text());
+        let two = ask(&server, "/two", Some(&token)).await;
+        assert_eq!(two.json()["a"], json!({"reads": "on", "level": "repeatable read"}));
+    }
+}
+
 /// Claims were sent as UTF-8. A LATIN1 database refused every request of a user whose token
 /// contains an unsupported letter, even in a claim that no statement reads.
 #[tokio::test]

@@ -105,8 +105,9 @@ impl RoleSettings {
 
 impl Settings {
     /// Asks for the name and the value of each setting that every user may change. The settings of
-    /// the database are the last, because they win. A role can't change the form of values, nor the
-    /// `search_path`, because statements are prepared with that of the source's user.
+    /// the database are the last, because they win. A role can't change the form of values, nor that a
+    /// transaction only reads one snapshot, nor the `search_path`, because statements are prepared with
+    /// that of the source's user.
     pub(super) fn query(role: &str) -> String {
         format!(
             "select name, substr(item, length(name) + 2) from (
@@ -117,7 +118,8 @@ impl Settings {
             ) as settings
             where lower(name) not in ('client_encoding', 'datestyle', 'timezone', 'intervalstyle', 'bytea_output',
                 'extra_float_digits', 'xmloption', 'standard_conforming_strings', 'array_nulls', 'client_min_messages',
-                'default_transaction_read_only', 'role', 'search_path', 'temp_tablespaces', 'local_preload_libraries')
+                'default_transaction_read_only', 'transaction_read_only', 'transaction_isolation',
+                'transaction_deferrable', 'role', 'search_path', 'temp_tablespaces', 'local_preload_libraries')
                 and (name like '%.%' or name in (select name from pg_catalog.pg_settings where context = 'user'))
             order by setdatabase",
             literal(role)
