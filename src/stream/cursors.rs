@@ -265,7 +265,7 @@ impl Misfit {
             // Only a column that a request sorts by may be NULL.
             Self::Infinite | Self::Kind if is_requested => {
                 let why = format!(
-                    "a row has bytes or an infinite number in `{column}`, which a page can't be sorted by"
+                    "a row has bytes, a list, JSON or an infinite number in `{column}`, which a page can't be sorted by"
                 );
                 Error::invalid_parameters(vec![("order".to_owned(), why)])
             }
@@ -278,10 +278,10 @@ impl Misfit {
                     format!("a row has an infinite number in `{column}`, which is a column of the key");
                 Error::endpoint(message).hint("leave such rows out, or use another key")
             }
-            Self::Kind => {
-                Error::endpoint(format!("a row has bytes in `{column}`, which is a column of the key"))
-                    .hint("use a key of texts or numbers")
-            }
+            Self::Kind => Error::endpoint(format!(
+                "a row has bytes, a list or JSON in `{column}`, which is a column of the key"
+            ))
+            .hint("use a key of texts or numbers"),
         }
     }
 }
@@ -319,6 +319,7 @@ impl<E> KeyGatherer<'_, E> {
                 write_value(value, self.key);
             }
             Value::Date(_) | Value::Time(_) | Value::Timestamp(_) => write_value(value, self.key),
+            Value::Bool(_) => write_value(value, self.key),
             // Sessions are in UTC, so a zone would add nothing, and some databases don't read one.
             Value::TimestampTz(micros) => write_value(Value::Timestamp(micros), self.key),
             // All digits are needed: the column itself could be greater than its shortest form.

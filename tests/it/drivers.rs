@@ -902,3 +902,26 @@ async fn endpoints_of_one_text_have_their_own_types() {
         assert!(reply.text().contains("`:x::decimal(18, 4)`"), "{}", reply.text());
     }
 }
+
+/// A boolean in a key was "bytes", so a list by it ended after its first page.
+#[tokio::test]
+async fn pages_may_be_sorted_by_booleans() {
+    let sorted = "/*\nkey = [\"b\", \"id\"]\nsort = true\n*/\nselect range % 2 = 0 as b, range as id from range(8) order by b, id";
+    let list = format!("{} limit 3", sorted.replace("sort = true\n", ""));
+    let server = serve("", &[("list", &list), ("sorted", sorted)]).await;
+    for (first, expected) in
+        [("/list", [1, 3, 5, 7, 0, 2, 4, 6]), ("/sorted?order=b.desc,id&limit=3", [0, 2, 4, 6, 1, 3, 5, 7])]
+    {
+        let (mut path, mut ids) = (Some(first.to_owned()), Vec::new());
+        while let Some(page) = path {
+            let reply = get(&server.url(&page)).await;
+            assert_eq!(reply.status, 200, "{page}: {}", reply.text());
+            ids.extend(reply.json().as_array().unwrap().iter().map(|row| row["id"].as_i64().unwrap()));
+            let link = reply.header("link");
+            let query = |link: &str| link[1..].split_once('>').unwrap().0.to_owned();
+            let list = first.split('?').next().unwrap();
+            path = link.map(|link| format!("{list}{}", query(link)));
+        }
+        assert_eq!(ids, expected, "{first}");
+    }
+}
