@@ -925,3 +925,22 @@ async fn pages_may_be_sorted_by_booleans() {
         assert_eq!(ids, expected, "{first}");
     }
 }
+
+/// `like` ignored case if the column's collation did so. SQLite and MySQL regarded it.
+#[tokio::test]
+async fn like_regards_case_whatever_the_collation_is() {
+    let list = "/*\nkey = [\"id\"]\nfilter = true\n*/\nselect id, v collate nocase as v, v::enum('ABC', 'abc', 'x') as e \
+        from (values (1, 'ABC'), (2, 'abc'), (3, 'x')) t(id, v) order by id";
+    let server = serve("", &[("list", list)]).await;
+    for (query, expected) in [
+        ("v=like.a*", vec!["abc"]),
+        ("v=ilike.a*", vec!["ABC", "abc"]),
+        ("v=eq.abc", vec!["ABC", "abc"]),
+        ("e=like.a*", vec!["abc"]),
+    ] {
+        let reply = get(&server.url(&format!("/list?{query}"))).await;
+        let found = reply.json();
+        let found: Vec<_> = found.as_array().unwrap().iter().map(|row| row["v"].as_str().unwrap()).collect();
+        assert_eq!(found, expected, "{query}");
+    }
+}

@@ -112,7 +112,12 @@ pub(super) const COMMON: Dialect = Dialect {
 /// DuckDB's.
 const FILTERS: Filters = Filters {
     operators: &[
-        OperatorSql { operator: Operator::Like, sql: "{c} like {v} escape '\\'", value: ValueForm::Like },
+        // A column's collation may ignore case. Collations are of texts, and not of enums.
+        OperatorSql {
+            operator: Operator::Like,
+            sql: "cast({c} as varchar) collate \"C\" like {v} escape '\\'",
+            value: ValueForm::Like,
+        },
         OperatorSql { operator: Operator::Ilike, sql: "{c} ilike {v} escape '\\'", value: ValueForm::Like },
         OperatorSql {
             operator: Operator::Match,
