@@ -183,6 +183,40 @@ async fn variables_and_locks_of_mariadb_end_with_their_request() {
     }
 }
 
+/// Variables and settings of a procedure reached the next request. If the procedure ended the read-only
+/// transaction, functions of later requests could write.
+#[tokio::test]
+async fn changes_of_procedures_of_mariadb_end_with_their_request() {
+    let db = MariaDb::script(
+        "create table written(v int);
+         delimiter $$
+         create procedure counts() begin set @n = coalesce(@n, 0) + 1; select @n as x; end $$
+         create procedure zone() begin set time_zone = '+05:00'; select 1 as x; end $$
+         create procedure commits() begin
+           commit; set session transaction read write; start transaction read write;
+           insert into written values (1); commit; select 1 as x; end $$
+         create procedure begins() begin
+           commit; start transaction read write; insert into written values (2); select 1 as x; end $$",
+    );
+    let endpoints = [
+        ("counts", "call counts()"),
+        ("zone", "call zone()"),
+        ("commits", "call commits()"),
+        ("begins", "call begins()"),
+        ("shown", "select @@tx_read_only as only_reads, @@time_zone = '+00:00' as utc"),
+        ("written", "select v from written"),
+    ];
+    let server = server(&db.url(), "", &endpoints).await;
+    for _ in 0..2 {
+        for path in ["/counts", "/zone", "/commits", "/begins"] {
+            assert_eq!(text(&server, path).await, "[{\"x\":1}]", "{path}");
+            assert_eq!(text(&server, "/shown").await, "[{\"only_reads\":1,\"utc\":1}]", "{path}");
+        }
+    }
+    // An open transaction ends with its connection.
+    assert_eq!(text(&server, "/written").await, "[{\"v\":1},{\"v\":1}]");
+}
+
 /// The same by drivers: settings and variables reached the next request, and locks stayed.
 #[tokio::test]
 async fn settings_variables_and_locks_of_odbc_end_with_their_request() {

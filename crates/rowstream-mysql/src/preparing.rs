@@ -169,7 +169,8 @@ impl Preparation {
             described(shared.reading(computed_bits), &definitions)?
         };
         Ok(StatementDescription {
-            leaves_state: leaves_state(&sql),
+            // A procedure may change the session, or end its read-only transaction.
+            leaves_state: is_call || leaves_state(&sql),
             columns,
             is_call,
             parameters: parameters.into(),
