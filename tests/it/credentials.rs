@@ -436,14 +436,7 @@ async fn a_command_that_cannot_be_used_is_refused() {
 #[tokio::test]
 async fn a_token_that_an_upstream_refuses_is_read_again() {
     for speaks in [Speaks::Http1, Speaks::H2c(10)] {
-        let valid = Arc::new(Mutex::new("one"));
-        let checked = Arc::clone(&valid);
-        let upstream = Upstream::start(speaks.clone(), move |_, asked| {
-            let token = asked.headers["authorization"].to_str().unwrap();
-            let is_valid = token == format!("Bearer {}", checked.lock().unwrap());
-            std::future::ready(reply(if is_valid { 200 } else { 401 }, "application/json", "[{\"id\":1}]"))
-        })
-        .await;
+        let (upstream, valid) = guarded(speaks.clone(), 401).await;
         let protocol = if matches!(speaks, Speaks::Http1) { "http1" } else { "http2" };
         let config = format!(
             "[source.up]\nurl = \"http://{}\"\nprotocol = \"{protocol}\"\n\
@@ -464,7 +457,9 @@ async fn a_token_that_an_upstream_refuses_is_read_again() {
             for (token, next) in [("one", "two"), ("two", "one")] {
                 assert_answers(&server, target, 200, "before").await;
                 *valid.lock().unwrap() = next;
+                let before = upstream.asked().len();
                 assert_answers(&server, target, refused, "the file still has the former token").await;
+                assert_eq!(upstream.asked().len() - before, 1, "{target} {token}: no other token to send");
                 write(server.folder(), "token", next);
                 let before = upstream.asked().len();
                 assert_answers(&server, target, 200, "after the file has changed").await;
@@ -473,5 +468,43 @@ async fn a_token_that_an_upstream_refuses_is_read_again() {
                 assert_eq!(upstream.asked().pop().unwrap().headers["x-fixed"], "1");
             }
         }
+
+        *valid.lock().unwrap() = "three";
+        write(server.folder(), "token", "hidden\u{7}");
+        assert_answers(&server, "/get", 401, "a file that can't be a header").await;
+        server.wait_for_stderr("source up: the header `authorization` can't be read from its file").await;
+        assert!(!server.stderr().contains("hidden"), "{}", server.stderr());
+        write(server.folder(), "token", "three");
+        assert_answers(&server, "/get", 200, "a valid file").await;
     }
+}
+
+/// A 403 may concern the client alone, so it doesn't always read the files again. Requests that are refused
+/// at the same time share what one of them reads.
+#[tokio::test]
+async fn requests_that_are_refused_together_share_a_new_token() {
+    let (upstream, valid) = guarded(Speaks::Http1, 403).await;
+    let config = format!(
+        "[source.up]\nurl = \"http://{}\"\nheaders = {{ Authorization = \"Bearer ${{file:token}}\" }}\n",
+        upstream.address()
+    );
+    let endpoint = ("endpoints/get.toml", "[upstream]\nrequest = \"GET /rows\"\n");
+    let server = Server::start(&[("rowstream.toml", &config), ("token", "one"), endpoint]).await;
+    *valid.lock().unwrap() = "two";
+    write(server.folder(), "token", "two");
+    let asked = (0..5).map(|_| assert_answers(&server, "/get", 200, "together"));
+    futures_util::future::join_all(asked).await;
+}
+
+/// A service that answers with the status `refused` if the token isn't the valid one, at first `one`.
+async fn guarded(speaks: Speaks, refused: u16) -> (Upstream, Arc<Mutex<&'static str>>) {
+    let valid = Arc::new(Mutex::new("one"));
+    let checked = Arc::clone(&valid);
+    let upstream = Upstream::start(speaks, move |_, asked| {
+        let token = asked.headers["authorization"].to_str().unwrap();
+        let is_valid = token == format!("Bearer {}", checked.lock().unwrap());
+        std::future::ready(reply(if is_valid { 200 } else { refused }, "application/json", "[{\"id\":1}]"))
+    })
+    .await;
+    (upstream, valid)
 }

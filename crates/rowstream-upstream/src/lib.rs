@@ -193,7 +193,7 @@ impl Source {
         let most = settings.max_per_host.map_or(config.pool.max, |most| most.min(config.pool.max));
         let discovery = settings.discover.as_ref().map(|discover| Discovery::new(&config.name, discover));
         let discovery = discovery.map(Arc::new);
-        let headers = Arc::new(OwnHeaders::new(&settings));
+        let headers = Arc::new(OwnHeaders::new(&config.name, &settings));
         let host = |number| {
             let (tls, discovery, headers) = (tls.clone(), discovery.clone(), Arc::clone(&headers));
             Host::new(&config.name, &settings, number, headers, tls, discovery, most)
@@ -368,12 +368,12 @@ impl Source {
         call: &Call,
         begun: Instant,
     ) -> Result<(RequestLease, Answer), Error> {
-        let sent = self.shared.headers.current();
+        let sent = self.shared.headers.changeable();
         let (place, (head, body)) = self.ask_again(place, group, call, begun).await?;
-        if !self.shared.headers.have_changed(&sent, head.status).await {
-            return Ok((place, (head, body)));
+        match sent {
+            Some(sent) if self.shared.headers.have_changed(&sent, head.status).await => drop(body),
+            _ => return Ok((place, (head, body))),
         }
-        drop(body);
         // Boxed, because otherwise every request would reserve memory that few need.
         Box::pin(self.ask_again(place, group, call, begun)).await
     }
