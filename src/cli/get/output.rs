@@ -30,10 +30,10 @@ use super::super::output::ResultOutput;
 const PIECE: usize = 256 << 10;
 /// The most bytes that wait for their mark. More are written to standard output without one.
 const MOST_HELD: usize = 128 << 20;
-/// The longest interval between two saved marks.
+/// A sync begins after this time, or after this many bytes, once the one before has ended. So the disk
+/// writes while we download, and the last sync is short.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The most bytes between two of them. The disk writes while we download, so the last sync is short.
-const MOST_UNSAVED: u64 = 16 << 20;
+const UNSAVED: u64 = 16 << 20;
 /// The longest `FILE.part.json` that we read, in bytes.
 const LONGEST_STATE: u64 = 256 << 10;
 
@@ -97,7 +97,7 @@ impl Output {
     /// Continues the file, if an earlier process began it with the same URL. Otherwise `note` gets
     /// the reason why it begins from the start.
     pub(super) fn file(path: &Path, url: &str, note: impl FnMut(&str)) -> Result<Self, Failure> {
-        let file = PartFile::open(path, url)?;
+        let mut file = PartFile::open(path, url)?;
         let safe = match file.read_state() {
             Ok(position) => position,
             Err(reason) => {
@@ -109,6 +109,7 @@ impl Output {
             file.forget();
         }
         truncate(&file.file, safe.bytes)?;
+        file.saved_bytes = safe.bytes;
         Ok(Self { target: Target::Part(file), buffer: Vec::new(), written: safe.bytes, safe })
     }
 
@@ -264,8 +265,10 @@ struct PartFile {
     state: PathBuf,
     url: String,
     file: File,
-    /// When we last began to save a mark, and the bytes until then.
-    saved: (Instant, u64),
+    /// When the last sync began.
+    saved_at: Instant,
+    /// The bytes until then.
+    saved_bytes: u64,
     saving: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -281,7 +284,7 @@ impl PartFile {
         let file = lock(&part)?;
         let state = with_suffix(&part, ".json");
         let (path, url) = (path.to_owned(), url.to_owned());
-        Ok(Self { path, part, state, url, file, saved: (Instant::now(), 0), saving: None })
+        Ok(Self { path, part, state, url, file, saved_at: Instant::now(), saved_bytes: 0, saving: None })
     }
 
     /// The last mark of an earlier process. Otherwise the reason why there's none, if the user
@@ -303,15 +306,15 @@ impl PartFile {
 
     /// True if the next mark should be saved.
     fn is_due(&self, bytes: u64) -> bool {
-        let (at, saved) = self.saved;
         let is_saving = self.saving.as_ref().is_some_and(|saving| !saving.is_finished());
-        !is_saving && (at.elapsed() >= INTERVAL || bytes.saturating_sub(saved) >= MOST_UNSAVED)
+        let unsaved = bytes.saturating_sub(self.saved_bytes);
+        !is_saving && (self.saved_at.elapsed() >= INTERVAL || unsaved >= UNSAVED)
     }
 
     /// Begins to sync the rows so far on another thread, and to save their last mark if there's one.
     async fn save(&mut self, safe: &Position, bytes: u64) -> io::Result<()> {
         self.end_saving().await?;
-        self.saved = (Instant::now(), bytes);
+        (self.saved_at, self.saved_bytes) = (Instant::now(), bytes);
         let state = State { url: self.url.clone(), position: safe.clone() };
         let (file, path) = (self.file.try_clone()?, self.state.clone());
         self.saving = Some(spawn_blocking(move || {

@@ -270,8 +270,9 @@ async fn exchange(
     request: Request<String>,
     first_row: Duration,
 ) -> Result<Response, Fault> {
-    let (mut sender, io) = http1::handshake(TokioIo::new(io)).await.map_err(|error| of_hyper(&error))?;
-    let mut connection = io.map(drop).boxed_local().fuse();
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(io)).await.map_err(|error| of_hyper(&error))?;
+    let mut connection = connection.map(drop).boxed_local().fuse();
     let waiting = timeout(first_row, drive(&mut connection, sender.send_request(request))).await;
     let response = waiting
         .map_err(|_| Fault::cut(format!("no response in {} s", first_row.as_secs())).or_hint(LONGER))?;
