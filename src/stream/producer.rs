@@ -56,7 +56,7 @@ impl Producer {
         }
     }
 
-    /// See [`Session::execute`]. Only a session needs `index`, because the others have one list.
+    /// See [`Session::execute`]. Calls and pages have only one list, so they don't need `index`.
     pub(crate) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         match self {
             Self::Statements(session) => session.execute(index, args),

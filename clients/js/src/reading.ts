@@ -218,8 +218,9 @@ function isRow(value: unknown): value is Row {
 }
 
 /**
- * Reads rows as one list, which is faster. Undefined unless each line is a row: if one of them isn't, the list
- * isn't JSON or has another length. Then they have to be read one by one.
+ * Reads rows as one list, which is faster. Undefined if the list isn't JSON or has another length, because a line
+ * isn't a row. Then they have to be read one by one. Several such lines aren't noticed here if one has as many rows
+ * too many as others lack. The count of rows doesn't show that either.
  */
 function parseAll(lines: string[]): Row[] | undefined {
   if (lines.length < 2) return undefined;
