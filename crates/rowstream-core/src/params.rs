@@ -211,6 +211,9 @@ pub enum ParamValue {
     List(Vec<ParamValue>),
 }
 
+/// Infinity as a number in a cursor. No request has it: its exponent is beyond those of parameters.
+pub const INFINITY: &str = "9e99999";
+
 impl ParamValue {
     /// The value in PostgreSQL's text format, as a parameter of its type. `None` is NULL. A list is
     /// an array literal. All its elements are quoted, so that none can be read as NULL or as a

@@ -1,5 +1,6 @@
 //! SQLite's SQL, as data.
 
+use rowstream_core::params::INFINITY;
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Filters,
@@ -41,7 +42,7 @@ pub static DIALECT: Dialect = Dialect {
         // value that it's compared with. No index on the column can be used then.
         of_union: Affixes { before: "+", behind: "" },
         comparison: Comparison::RowValues,
-        infinity: Some("9e999"),
+        infinity: Some(INFINITY),
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[],
         // `nocase` and `rtrim`.

@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::{Span, Timestamp};
 use percent_encoding::percent_decode_str;
 
-use super::{Param, ParamType, ParamValue, decimal};
+use super::{INFINITY, Param, ParamType, ParamValue, decimal};
 use crate::Error;
 use crate::datetime::split_leap_second;
 use crate::diagnostic::shown;
@@ -74,12 +74,13 @@ impl ParamValue {
     }
 
     /// Checks that a database whose largest numbers are floats can have this one, or the items of this list.
-    /// As a float, `1e400` would be infinite.
+    /// As a float, `1e400` would be infinite. Only a cursor's [`INFINITY`] means that.
     ///
     /// # Errors
     /// It's larger than all floats.
     pub fn check_float(&self) -> Result<(), Error> {
         match self {
+            Self::Number(text) if text.trim_start_matches('-') == INFINITY => Ok(()),
             Self::Number(text) if text.parse::<f64>().is_ok_and(f64::is_infinite) => {
                 let message = format!("{} is beyond the numbers of the database", shown(text));
                 let error = Error::new(INVALID_DATA, StatusCode::BAD_REQUEST, message);
