@@ -408,12 +408,12 @@ async fn check_nested(
         }
         // Its connection may be the only one.
         drop(session);
-        if let Some(query) = &nested.other_collation {
+        for (collation, query) in &nested.other_collations {
             let nulls = vec![ParamValue::Null; query.types.len()];
             // Without an answer in time we don't know.
             let asked = timeout(PATIENCE, apart::has_row(&query.sql, &nulls, source)).await;
             if of_endpoint(asked.unwrap_or(Ok(false)))?.unwrap_or(false) {
-                let error = NestedStatement::collations_differ(statement, parent, "…");
+                let error = NestedStatement::collations_differ(statement, parent, collation);
                 return Ok(Some(refusal_at(endpoint, statement, offset, &error)));
             }
         }

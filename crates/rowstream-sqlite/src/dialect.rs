@@ -45,8 +45,7 @@ pub static DIALECT: Dialect = Dialect {
         infinity: Some(INFINITY),
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[],
-        // `nocase` and `rtrim`.
-        alike: &["A", "a "],
+        alike: &[("A", "nocase"), ("a ", "rtrim")],
     },
     filters: Ok(FILTERS),
     writes: &[],

@@ -56,9 +56,9 @@ pub struct NestedStatement {
     /// Orders its rows by the columns that nest it, each together with its parent's. It's prepared and
     /// never runs: the database refuses it if it can't compare the two, because of their collations.
     pub collated: database::Statement,
-    /// Returns a row if the columns that nest it have another collation than the parent's. `None` if the
-    /// database refuses `collated` then.
-    pub other_collation: Option<database::Statement>,
+    /// For each collation, a statement that returns a row if rows would be left out: if only the parent's
+    /// column has it. Empty if the database refuses `collated` then.
+    pub other_collations: Vec<(&'static str, database::Statement)>,
     /// The arguments that follow those of the parents, as indices of parameters.
     args: Vec<usize>,
 }
@@ -126,7 +126,7 @@ pub(super) fn read(
             ordered: chain.below(ordered, columns),
             rest: chain.below(rest, columns),
             collated: chain.collated(ordered),
-            other_collation: chain.other_collation(ordered),
+            other_collations: chain.other_collations(ordered),
             path: chain.path(columns).len() - chain.own(),
             own: chain.own(),
             args: chain.args(),
@@ -242,11 +242,16 @@ impl<'a> Chain<'a> {
         self.joined("1", parents, &link.nested.on.iter().map(pair).collect::<Vec<_>>())
     }
 
-    /// A statement that returns a row if a column of `on` has another collation than the parent's. It
+    /// See [`NestedStatement::other_collations`].
+    fn other_collations(&self, parents: &database::Statement) -> Vec<(&'static str, database::Statement)> {
+        let alike = self.dialect.keys.alike.iter();
+        alike.filter_map(|(text, name)| Some((*name, self.other_collation(parents, text)?))).collect()
+    }
+
+    /// A statement that returns a row if a column of `on` differs from `alike`, and the parent's doesn't. It
     /// compares texts of its own, which have the collations of columns without rows.
-    fn other_collation(&self, parents: &database::Statement) -> Option<database::Statement> {
-        let alike = self.dialect.keys.alike;
-        let link = self.links.last().filter(|_| !alike.is_empty())?;
+    fn other_collation(&self, parents: &database::Statement, alike: &str) -> Option<database::Statement> {
+        let link = self.links.last()?;
         let parent = self.parent_alias(self.links.len() - 1);
         let pairs = || (1..).zip(&link.nested.on);
         let columns = pairs().map(|(number, (column, other))| {
@@ -255,9 +260,8 @@ impl<'a> Chain<'a> {
         });
         let columns: Vec<_> = columns.collect();
         let texts: Vec<_> = pairs().map(|_| "'a', 'a'").collect();
-        let differs = pairs().flat_map(|(number, _)| {
-            alike.iter().map(move |text| format!("(own_{number} = '{text}') <> (other_{number} = '{text}')"))
-        });
+        let differs =
+            pairs().map(|(number, _)| format!("(own_{number} = '{alike}') < (other_{number} = '{alike}')"));
         let differs: Vec<_> = differs.collect();
         let database::Statement { sql, types, ad_hoc } =
             self.joined(&columns.join(", "), parents, &["1".to_owned()]);

@@ -317,9 +317,9 @@ pub struct Keys {
     pub bytes: Result<(), &'static str>,
     /// Types whose sort order differs from their comparisons.
     pub unordered: &'static [UnorderedTypes],
-    /// Texts that some collations regard as equal to `a`, if columns with different collations are compared
-    /// by that of one side. Empty if the database refuses to compare them.
-    pub alike: &'static [&'static str],
+    /// Texts that are equal to `a` in a collation, and its name, if columns with different collations are
+    /// compared by that of the left one. Empty if the database refuses to compare them.
+    pub alike: &'static [(&'static str, &'static str)],
 }
 
 /// Types whose sort order differs from their comparisons, so pages cut by it would lose rows.
