@@ -494,7 +494,11 @@ async fn sqlite_rows_are_found_by_the_values_of_their_json() {
 async fn sqlite_filters_know_infinite_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let sql = "create table ratio (id integer primary key, r real);
-        insert into ratio values (1, 0.1), (2, 9e999), (3, -9e999), (4, null)";
+        insert into ratio values (1, 0.1), (2, 9e999), (3, -9e999), (4, null);
+        create table other (id integer primary key, a, d decimal, n numeric, f float);
+        insert into other values (1, 9e999, 9e999, 9e999, 9e999), (2, -9e999, -9e999, -9e999, -9e999),
+            (3, 5, 5, 5, 5), (4, 'Infinity', null, null, null);
+        create table by_real (r real primary key); insert into by_real values (9e999), (-9e999), (0.5)";
     let server = started(&sqlite(&folder.path().join("a.db"), sql)).await;
     for (filter, ids) in [
         ("r=eq.Infinity", json!([2])),
@@ -511,6 +515,31 @@ async fn sqlite_filters_know_infinite_numbers() {
     for filter in ["r=eq.NaN", "r=eq.infinite", "id=eq.Infinity"] {
         assert_eq!(get(&server.url(&format!("/ratio?{filter}"))).await.status.as_u16(), 400, "{filter}");
     }
+    for column in ["a", "d", "n", "f"] {
+        let texts = if column == "a" { json!([1, 4]) } else { json!([1]) };
+        for (filter, ids) in [
+            ("eq.Infinity", &texts),
+            ("eq.-Infinity", &json!([2])),
+            ("in.(-Infinity,5)", &json!([2, 3])),
+            ("gt.-Infinity", &if column == "a" { json!([1, 3, 4]) } else { json!([1, 3]) }),
+        ] {
+            let rows = json_of(&server, &format!("/other?{column}={filter}")).await;
+            let found: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["id"].clone()).collect();
+            assert_eq!(Value::from(found), *ids, "{column} {filter}");
+        }
+        for filter in ["eq.1e400", "in.(1,-1e400)"] {
+            let reply = get(&server.url(&format!("/other?{column}={filter}"))).await;
+            assert_eq!(reply.status.as_u16(), 400, "{column} {filter}");
+            assert!(reply.text().contains("its numbers are between"), "{column} {filter}: {}", reply.text());
+        }
+    }
+    // A parameter can't be infinite, so the page has no link to such a row.
+    let page = get(&server.url("/by_real.html")).await;
+    let page = page.text();
+    assert_eq!(
+        (page.contains("/0.5\""), page.contains("/Infinity\""), page.contains("/-Infinity\"")),
+        (true, false, false)
+    );
 }
 
 /// A value of a row's JSON, as a segment of a path.

@@ -207,7 +207,7 @@ impl RowWriter for HtmlEncoder {
         }
         let column = &self.columns[self.column];
         if let Some(segment) = column.segment {
-            self.segments[segment].set(Some(&*self.text).filter(|_| !is_null));
+            self.segments[segment].set(Some(&*self.text).filter(|_| !is_null && is_finite(value)));
         }
         out.extend_from_slice(&column.before);
         out.extend_from_slice(if is_number(value) { b"<td class=\"n\">" } else { b"<td>" });
@@ -283,6 +283,15 @@ impl UrlSegment {
                 self.text.extend(hex::digits(byte).map(|digit| digit.to_ascii_uppercase()));
             }
         }
+    }
+}
+
+/// False for infinite floats and NaN, which no parameter can be.
+fn is_finite(value: Value<'_>) -> bool {
+    match value {
+        Value::Float(float) | Value::Real(float) => float.is_finite(),
+        Value::Float4(float) => float.is_finite(),
+        _ => true,
     }
 }
 
@@ -449,7 +458,8 @@ mod tests {
     fn a_link_needs_all_of_its_values() {
         let links = [link(&[text("./a/"), UrlPart::Column(0)], LinkText::Value)];
         let long = "x".repeat(LONGEST_SEGMENT + 1);
-        for value in [Value::Null, Value::Text(""), Value::Text("."), Value::Text(".."), Value::Text(&long)] {
+        let texts = ["", ".", "..", &long].map(Value::Text);
+        for value in texts.into_iter().chain([Value::Null, Value::Float(f64::INFINITY)]) {
             let encoder = HtmlEncoder::new(HtmlLayout::Lines, &columns(&["a"]), &links, Vec::new());
             assert!(!rows(encoder, &[&[value]]).contains("<a"), "{value:?}");
         }

@@ -108,7 +108,7 @@ const FILTERS: Filters = Filters {
         OperatorSql { operator: Operator::Ilike, sql: "{c} like {v} escape '\\'", value: ValueForm::Like },
     ],
     untyped: Some([
-        "case typeof({c}) when 'text' then {c} {op} {v} else {c} {op} cast({v} as numeric) end",
+        "case typeof({c}) when 'text' then {c} {op} {v} else {c} {op} cast({n} as numeric) end",
         "case typeof({c}) when 'text' then {c} {op} {v} when 'null' then null else 0 end",
     ]),
     // A text begins with its local date, which differs from the date in UTC by one day at most. `date`

@@ -2,6 +2,7 @@
 
 use jiff::civil::DateTime;
 use jiff::{Span, Timestamp};
+use rowstream_core::Error;
 use rowstream_core::datetime::{instant, split_leap_second};
 use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::filter::{Comparison, Condition, Truth};
@@ -98,10 +99,16 @@ impl<'a> Conditions<'a> {
         text: &str,
     ) -> Result<String, String> {
         if let Some([number, other]) = self.untyped(column) {
-            let is_number = Param::new(&column.name, ParamType::Number).parse_one(text).is_ok();
-            let sql = if is_number { number } else { other };
+            let infinity = self.infinity(text);
+            let parsed = Param::new(&column.name, ParamType::Number).parse_one(text);
+            if let Ok(number) = &parsed {
+                let explain = |error: Error| format!("{error}: {}", error.hint_text().unwrap_or_default());
+                number.check_float().map_err(explain)?;
+            }
+            let sql = if infinity.is_some() || parsed.is_ok() { number } else { other };
+            let sql = sql.replace("{n}", infinity.as_deref().unwrap_or("{v}"));
             let value = self.add(ParamValue::Text(text.to_owned()), ParamType::Text);
-            return Ok(self.fill(sql, quoted, operator, value));
+            return Ok(self.fill(&sql, quoted, operator, value));
         }
         if let Some(times) = self.times(column) {
             let value = [self.time(text)?];
@@ -114,16 +121,22 @@ impl<'a> Conditions<'a> {
 
     /// The placeholder of a value that a column is compared with. No parameter can be infinite.
     fn operand(&mut self, column: &Column, text: &str) -> Result<String, String> {
-        let is_float = matches!(column.kind, ColumnKind::Float32 | ColumnKind::Float64);
-        match (self.settings.dialect.keys.infinity.filter(|_| is_float), text) {
-            (Some(infinity), "Infinity") => Ok(infinity.to_owned()),
-            (Some(infinity), "-Infinity") => Ok(format!("-{infinity}")),
-            _ => {
-                let (value, kind) = self.value(column, text)?;
-                let value = self.add(value, kind);
-                Ok(self.place(value))
-            }
+        let is_number = matches!(
+            column.kind,
+            ColumnKind::Float32 | ColumnKind::Float64 | ColumnKind::Decimal { .. } | ColumnKind::Number
+        );
+        if let Some(infinity) = self.infinity(text).filter(|_| is_number) {
+            return Ok(infinity);
         }
+        let (value, kind) = self.value(column, text)?;
+        let value = self.add(value, kind);
+        Ok(self.place(value))
+    }
+
+    /// An infinite number in SQL, if the database writes it as a number.
+    fn infinity(&self, text: &str) -> Option<String> {
+        let sign = text.strip_suffix("Infinity").filter(|sign| matches!(*sign, "" | "-"))?;
+        Some(format!("{sign}{}", self.settings.dialect.keys.infinity?))
     }
 
     /// Compares the times of a column with values, as instants. `since` and `until` are the first and

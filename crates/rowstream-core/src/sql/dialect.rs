@@ -360,7 +360,7 @@ pub enum Comparison {
 pub struct Filters {
     /// The operators beyond the comparisons that every database has. The database lacks the others.
     pub operators: &'static [OperatorSql],
-    /// The comparisons of a column whose values have no common type, with a number and with another
+    /// The comparisons of a column whose values have no common type, with a number `{n}` and with another
     /// text. `None`: such columns are compared like those of texts.
     pub untyped: Option<[&'static str; 2]>,
     /// The comparisons of a column of times. `None` if the database has a type for them.
