@@ -10,7 +10,7 @@ use rowstream_core::diagnostic::shown;
 
 use super::catalog::{Column, Reference, ReferenceColumn, Table};
 use super::unserved;
-use super::write::{condition, conditions, names, param_names, row_link};
+use super::write::{condition, conditions, exact, names, param_names, row_link};
 
 /// The rows of `child` that refer to one row of `parent`.
 pub(super) struct Link<'a> {
@@ -141,22 +141,22 @@ impl Link<'_> {
         }
     }
 
-    /// The conditions of the child's rows. If a column doesn't refer to the primary key, it's
-    /// compared with the parent's row.
+    /// The conditions of the child's rows. If a column doesn't refer to the primary key, or its value has
+    /// several forms, it's compared with the parent's row.
     pub(super) fn conditions(&self) -> Vec<String> {
         let (names, dialect) = (self.param_names(), self.child.dialect);
         let key = self.key().map(|_| self.parent.key()).unwrap_or_default();
         let of_row = |column: &str| {
             let (column, parent) = (dialect.quoted(column), dialect.quoted(&self.parent.name));
-            let row = conditions(self.parent, &names).join(" and ");
+            let row = conditions(self.parent, &names).join(" and ") + &exact(self.parent, &names);
             format!("(select {column} from {parent} where {row})")
         };
         let of_column = |column: &ReferenceColumn| {
             let param = names.iter().zip(&key).find(|(_, one)| one.name == column.parent);
             let own = dialect.quoted(&column.own);
             match param {
-                Some((name, one)) => condition(&own, name, one),
-                None => format!("{own} = {}", of_row(&column.parent)),
+                Some((name, one)) if one.equal.is_none() => condition(&own, name, one),
+                _ => format!("{own} = {}", of_row(&column.parent)),
             }
         };
         self.reference.columns.iter().map(of_column).collect()

@@ -87,7 +87,7 @@ fn lookup(table: &Table, links: &Links<'_>, place: &Place, see: &str) -> Option<
     text.push_str(&params(&names, &key));
     text.push_str("*/\n");
     text.push_str(&select(table));
-    let _ = writeln!(text, "where {}", conditions(table, &names).join("\n  and "));
+    let _ = writeln!(text, "where {}{}", conditions(table, &names).join("\n  and "), exact(table, &names));
     Some(place.file(text))
 }
 
@@ -125,6 +125,17 @@ pub(super) fn conditions(table: &Table, names: &[String]) -> Vec<String> {
     let condition =
         |(name, column): (&String, &Column)| condition(&table.dialect.quoted(&column.name), name, column);
     names.iter().zip(table.key()).map(condition).collect()
+}
+
+/// The end of a statement of the row whose key is in these parameters: rows may have equal values in other
+/// forms, and the one with the same form is meant.
+pub(super) fn exact(table: &Table, names: &[String]) -> String {
+    let by_value = |(name, column): (&String, &Column)| {
+        column.equal.as_ref()?;
+        Some(format!("{} = :{name} desc", table.dialect.quoted(&column.name)))
+    };
+    let terms: Vec<_> = names.iter().zip(table.key()).filter_map(by_value).collect();
+    if terms.is_empty() { String::new() } else { format!("\norder by {}\nlimit 1", terms.join(", ")) }
 }
 
 /// The condition that a quoted column has the value of a parameter, compared as values of `column`.

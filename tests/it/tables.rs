@@ -542,6 +542,54 @@ async fn sqlite_filters_know_infinite_numbers() {
     );
 }
 
+/// Two rows can have one value in two forms. Each was a 500 by either form, because the lookup found both.
+#[tokio::test]
+async fn sqlite_rows_are_found_by_their_stored_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table event (at datetime primary key, n integer);
+        insert into event values ('2026-03-01 09:00:00', 1), ('2026-03-01T09:00:00', 2);
+        create table report (id integer primary key, at datetime references event (at));
+        insert into report values (7, '2026-03-01 09:00:00'), (8, '2026-03-01T09:00:00');
+        create table flag (on_off boolean primary key, n integer); insert into flag values (1, 1), ('true', 2), ('false', 3);
+        create table use (id integer primary key, on_off boolean references flag);
+        insert into use values (1, 1), (2, 'true')";
+    let server = started(&sqlite(&folder.path().join("a.db"), sql)).await;
+    for (path, n, list, ids) in [
+        ("/event/2026-03-01%2009:00:00", 1, "report", json!([7])),
+        ("/event/2026-03-01T09:00:00", 2, "report", json!([8])),
+        ("/flag/true", 2, "use", json!([2])),
+        ("/flag/1", 1, "use", json!([1])),
+        ("/flag/false", 3, "use", json!([])),
+    ] {
+        assert_eq!(json_of(&server, path).await["n"], n, "{path}");
+        let rows = json_of(&server, &format!("{path}/{list}")).await;
+        let found: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["id"].clone()).collect();
+        assert_eq!(Value::from(found), ids, "{path}");
+    }
+}
+
+/// A lookup by a key that ends in a time read all rows with the columns before it: two alternatives of
+/// one column of an index can't be looked up in it.
+#[tokio::test]
+async fn sqlite_keys_that_end_in_times_use_their_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let sql = "create table reading (device text, at datetime, n integer, primary key (device, at));
+        insert into reading values ('a', '2026-03-01 09:00:00', 1), ('a', 'soon', 2), ('a', 1772355600, 3);
+        create table event (at datetime primary key)";
+    let server = started(&sqlite(&folder.path().join("a.db"), sql)).await;
+    for (path, range) in [
+        ("/reading/a/2026-03-01T10:00:00%2B01:00", "(device=? AND at>? AND at<?)"),
+        ("/event/2026-03-01T09:00:00", "(at>? AND at<?)"),
+    ] {
+        let plan = get(&server.url(&format!("{path}?_explain=1"))).await;
+        let plan = plan.text();
+        assert!(plan.contains(range), "{plan}");
+    }
+    for (at, n) in [("2026-03-01T10:00:00%2B01:00", 1), ("soon", 2), ("1772355600", 3)] {
+        assert_eq!(json_of(&server, &format!("/reading/a/{at}")).await["n"], n, "{at}");
+    }
+}
+
 /// A value of a row's JSON, as a segment of a path.
 fn segment(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

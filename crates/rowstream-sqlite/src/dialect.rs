@@ -133,16 +133,18 @@ const TABLES: &str = "select name, case type when 'view' then 'view' else 'table
 /// any type. Columns with `hidden = 1` are arguments of virtual tables.
 ///
 /// Booleans and times are written in another form than they're stored in, so they're compared by value.
+/// The condition of a time begins with a range of its column, which the last columns of an index can have too.
 const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as type, case
       when type like '%int%' then 'integer'
       when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
       when type like '%blob%' or type = '' or upper(type) = 'ANY' then null
       when type like '%real%' or type like '%floa%' or type like '%doub%' then 'number'
       else 'text' end as param, case
-      when base in ('boolean', 'bool') then '{c} = case {v} when ''true'' then 1 when ''false'' then 0 else {v} end'
+      when base in ('boolean', 'bool') then '{c} in ({v}, case {v} when ''true'' then 1 when ''false'' then 0 end)'
       when base in ('datetime', 'timestamp', 'timestamptz') then
-        '({c} = {v} or {c} >= coalesce(date({v}, ''-1 day''), '''') and {c} < coalesce(date({v}, ''+2 days''), ''~'')'
-          || ' and rowstream_time({c}) = rowstream_time({v}))'
+        '{c} >= case when rowstream_time({v}) is null then {v} else min({v}, coalesce(date({v}, ''-1 day''), '''')) end'
+          || ' and {c} <= case when rowstream_time({v}) is null then {v} else max({v}, coalesce(date({v}, ''+2 days''), ''~'')) end'
+          || ' and ({c} = {v} or rowstream_time({c}) = rowstream_time({v}))'
       end as equal, pk as place, case
       when type like '%int%' then 'integer'
       when upper(type) = 'ANY' or (select sql like '%collate%' from sqlite_schema where name = :table) then null
