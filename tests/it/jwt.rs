@@ -447,12 +447,14 @@ async fn a_claim_is_a_value_as_in_a_body() {
     let tenant =
         settings(r#""jwt.tenant" = { type = "integer", optional = true }"#) + "select :jwt.tenant as tenant";
     let any = settings(r#""jwt.any" = "json""#) + "select :jwt.any as any";
+    let undeclared = settings("") + "select :jwt.aud as aud, :jwt.roles as roles";
     let files = [
         ("endpoints/optional.sql", optional.as_str()),
         ("endpoints/preset.sql", &preset),
         ("endpoints/names.sql", &names),
         ("endpoints/id.sql", &tenant),
         ("endpoints/any.sql", &any),
+        ("endpoints/undeclared.sql", &undeclared),
     ];
     let server =
         server_with(&format!("issuer = \"{ISSUER}\"\nkeys = \"keys.json\""), &keys.set().to_string(), &files)
@@ -481,10 +483,16 @@ async fn a_claim_is_a_value_as_in_a_body() {
         ("/any", json!({"any": []}), one("any", json!("[]"))),
         ("/any", json!({"any": {"a": [null, 5.0]}}), one("any", json!("{\"a\":[null,5.0]}"))),
         ("/any", json!({"any": "x"}), one("any", json!("\"x\""))),
+        // The client can't change its token, so a text has any claim.
+        (
+            "/undeclared",
+            json!({"aud": ["rowstream", "a"], "roles": {"a": ["b"]}}),
+            Ok(json!([{"aud": "[\"rowstream\",\"a\"]", "roles": "{\"a\":[\"b\"]}"}])),
+        ),
     ] {
         let reply = ask(&server, path, &keys.but("ES256", json!({}), claims.clone())).await;
         match expected {
-            Ok(rows) => assert_eq!(reply.json(), Value::from(rows), "{path} {claims}"),
+            Ok(rows) => assert_eq!(reply.json(), rows, "{path} {claims}"),
             Err(why) => {
                 assert_eq!(reply.status, 400, "{path} {claims}: {}", reply.text());
                 assert!(reply.text().contains(why), "{path} {claims}: {}", reply.text());

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use http::HeaderMap;
 use rowstream_encode::{BytesForm, Choice, CsvChoice, Intervals, Nulls, Numbers, Separator, ValueOptions};
 use serde_json::Value as Json;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::{BodyParams, CouchFeed, FollowMode, Shard, body};
-use super::{CLAIMS, Param, ParamPlace, ParamValue, percent_decode};
+use super::{CLAIMS, Param, ParamPlace, ParamType, ParamValue, percent_decode};
 use crate::Error;
 use crate::diagnostic::{did_you_mean, is_invisible, list, shown};
 use crate::error::bounds;
@@ -347,12 +347,18 @@ impl<'a> RequestTexts<'a> {
         }
     }
 
-    /// A claim is a value like a member of a body: an empty list isn't a missing one.
+    /// A claim is a value like a member of a body: an empty list isn't a missing one. A text has the JSON of
+    /// lists and objects, because the client can't change its token.
     fn claims(&mut self, claims: Option<&Claims>) {
         for (index, param) in self.params.iter().enumerate() {
             let own = claims.filter(|_| param.place == ParamPlace::Claim);
             if let Some(claim) = own.and_then(|claims| claim(claims, &param.name)) {
-                let json = serde_json::value::to_raw_value(claim).expect("a claim is JSON");
+                let is_text = param.kind == ParamType::Text && !param.list;
+                let json = match claim {
+                    Json::Array(_) | Json::Object(_) if is_text => to_raw_value(&claim.to_string()),
+                    _ => to_raw_value(claim),
+                };
+                let json = json.expect("a claim is JSON");
                 self.members.push((index, Cow::Owned(json)));
             }
         }
