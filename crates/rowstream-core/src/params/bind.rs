@@ -444,7 +444,10 @@ fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -
     let Some(first) = texts.next() else {
         return param.default.clone().ok_or_else(|| "it is missing".to_owned());
     };
-    let read = |text: &Text<'_>| param.parse(text.as_ref().map_err(|why| (*why).to_owned())?);
+    let read = |text: &Text<'_>| {
+        let text = text.as_ref().map_err(|why| (*why).to_owned())?;
+        param.parse(text).map_err(|message| param.hinted(text, message))
+    };
     let mut values = match read(first)? {
         ParamValue::List(items) => items,
         value => return Ok(value),

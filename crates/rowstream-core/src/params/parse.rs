@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::{Span, Timestamp};
 use percent_encoding::percent_decode_str;
 
-use super::{INFINITY, Param, ParamType, ParamValue, decimal};
+use super::{INFINITY, Param, ParamPlace, ParamType, ParamValue, decimal};
 use crate::Error;
 use crate::datetime::split_leap_second;
 use crate::diagnostic::shown;
@@ -45,6 +45,28 @@ impl Param {
             return Err(format!("{} is not one of {}", shown(text), self.shown_allowed()));
         }
         Ok(value)
+    }
+
+    /// Adds a hint to the message about a text of a query or a form, if a sign or an offset wasn't
+    /// percent-encoded.
+    pub(super) fn hinted(&self, text: &str, message: String) -> String {
+        let is_signed = |item: &str| {
+            item.strip_prefix(' ').is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let has_offset = |item: &str| {
+            item.rsplit_once(' ').is_some_and(|(before, offset)| {
+                has_shape(offset, "00:00") && timestamp_offset(before) == Some("")
+            })
+        };
+        let lost_its_plus = match self.kind {
+            ParamType::Integer | ParamType::Number => text.split(',').any(is_signed),
+            ParamType::Timestamp => text.split(',').any(has_offset),
+            _ => false,
+        };
+        match lost_its_plus && self.place == ParamPlace::Query {
+            true => format!("{message}; a `+` in a query or a form is a space: write `%2B`"),
+            false => message,
+        }
     }
 
     /// True if an empty text is one of its values.
@@ -134,14 +156,8 @@ fn integer(text: &str) -> Result<ParamValue, String> {
 }
 
 fn not_a_number(text: &str, kind: &str) -> String {
-    let message = format!("{} is not {kind}", shown(text));
-    let is_signed =
-        text.strip_prefix(' ').is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()));
-    if is_signed { format!("{message}; {PLUS}") } else { message }
+    format!("{} is not {kind}", shown(text))
 }
-
-/// The hint for a sign or an offset that isn't percent-encoded.
-const PLUS: &str = "a `+` in a query is a space: write `%2B`";
 
 fn boolean(text: &str) -> Result<ParamValue, String> {
     match text {
@@ -200,14 +216,7 @@ fn timestamp_offset(text: &str) -> Option<&str> {
 }
 
 fn not_a_timestamp(text: &str) -> String {
-    let message = format!("{} is not a timestamp (YYYY-MM-DDThh:mm:ss, with `Z` or an offset)", shown(text));
-    // The most common mistake: an offset of `+02:00` in a query. A plus means a blank there.
-    match text.rsplit_once(' ') {
-        Some((before, offset)) if has_shape(offset, "00:00") && timestamp_offset(before) == Some("") => {
-            format!("{message}; {PLUS}")
-        }
-        _ => message,
-    }
+    format!("{} is not a timestamp (YYYY-MM-DDThh:mm:ss, with `Z` or an offset)", shown(text))
 }
 
 /// ISO 8601 without a sign and in capitals, the form that every database reads in the same way.

@@ -20,7 +20,7 @@ fn texts_become_values() {
         (Integer, "9223372036854775808", Err("`9223372036854775808` is beyond the integers of 64 bits")),
         (Integer, "-9223372036854775808", Ok("-9223372036854775808")),
         (Integer, "", Err("`` is not an integer")),
-        (Integer, " 1", Err("` 1` is not an integer; a `+` in a query is a space: write `%2B`")),
+        (Integer, " 1", Err("` 1` is not an integer")),
         (Integer, "1.0", Err("`1.0` is not an integer")),
         (Integer, "x\u{1b}[31m\n", Err("`x\\u{1b}[31m\\u{a}` is not an integer")),
         (Number, "12.50", Ok("12.50")),
@@ -31,7 +31,7 @@ fn texts_become_values() {
         (Number, "-.50", Ok("-0.50")),
         (Number, "5.", Ok("5")),
         (Number, "00", Ok("0")),
-        (Number, " 5", Err("` 5` is not a decimal number; a `+` in a query is a space: write `%2B`")),
+        (Number, " 5", Err("` 5` is not a decimal number")),
         (Number, "NaN", Err("`NaN` is not a decimal number")),
         (Number, "Infinity", Err("`Infinity` is not a decimal number")),
         (Text, "", Ok("")),
@@ -152,8 +152,33 @@ fn timestamps_that_are_none() {
             "{message}"
         );
     }
-    let message = param("p", ParamType::Timestamp).parse("2024-05-06T07:08:09.5 02:00").unwrap_err();
-    assert!(message.ends_with("; a `+` in a query is a space: write `%2B`"), "{message}");
+}
+
+/// A `+` is a blank only in queries and forms, so the hint was false for others.
+#[test]
+fn a_plus_is_a_blank_in_queries_and_forms() {
+    let hint = "; a `+` in a query or a form is a space: write `%2B`";
+    let path: &[(&str, &str)] = &[];
+    for (kind, text, json) in [
+        (ParamType::Integer, "p=+5", r#"{"p": " 5"}"#),
+        (ParamType::Number, "p=+5.0", r#"{"p": " 5.0"}"#),
+        (ParamType::Timestamp, "p=2024-05-06T07:08:09.5+02:00", r#"{"p": "2024-05-06T07:08:09.5 02:00"}"#),
+    ] {
+        let refused = |query: Option<&str>, body: Option<BodyParams>| {
+            let params = [param("p", kind)];
+            let bound = bind_with(None, &params, path, query, body.as_ref(), &HeaderMap::new());
+            bound.unwrap_err().to_string()
+        };
+        let of_query = refused(Some(text), None);
+        assert!(of_query.contains(hint), "{of_query}");
+        let of_form = refused(None, Some(BodyParams::Form(text.to_owned())));
+        assert!(of_form.contains(hint), "{of_form}");
+        let of_json = refused(None, Some(BodyParams::read(BodyType::Json, json.as_bytes()).unwrap()));
+        assert!(of_json.contains("` is not a") && !of_json.contains('+'), "{of_json}");
+    }
+    let in_path = [Param { place: ParamPlace::Path, ..param("p", ParamType::Integer) }];
+    let of_path = bind(&in_path, &[("p", " 5")][..], None, &HeaderMap::new()).unwrap_err().to_string();
+    assert!(of_path.contains("is not an integer") && !of_path.contains('+'), "{of_path}");
 }
 
 #[test]
