@@ -84,7 +84,7 @@ async fn a_list_is_no_value_to_compare_with() {
     let maria = MariaDb::new(create);
     let duckdb = format!("adbc:{}?entrypoint=duckdb_adbc_init", duckdb());
     let (postgres, maria, sqlite) = (db.url(), maria.url(), "sqlite:item.db".to_owned());
-    let any = "write `= any(:l";
+    let any = "write `= any(";
     let each = "write `in (";
     for (url, kind, condition, refused) in [
         (&postgres, "text[]", "name in (:l)", any),
@@ -98,6 +98,8 @@ async fn a_list_is_no_value_to_compare_with() {
         (&postgres, "text[]", "case name when :l then true end", any),
         (&postgres, "integer[]", "id in (:l)", any),
         (&postgres, "json[]", "about in (:l)", any),
+        (&postgres, "text[]", "about @> :l", "`to_jsonb(…)` is its JSON"),
+        (&postgres, "text[]", "md5(:l) = name", "`…::text` its text"),
         (&sqlite, "text[]", "name not in (:l)", each),
         (&sqlite, "text[]", "name = :l", each),
         (&sqlite, "text[]", "name in (select :l)", each),
@@ -107,6 +109,7 @@ async fn a_list_is_no_value_to_compare_with() {
         (&maria, "text[]", "name between 'a' and :l", each),
         (&maria, "text[]", "case name when :l then true end", each),
         (&duckdb, "text[]", "name not in (:l)", any),
+        (&duckdb, "text[]", "[name] in (:l)", "for a column of lists, `= :l`"),
         (&duckdb, "integer[]", "(name, id) in (('a', :l))", any),
     ] {
         let checked = check_list(url, create, kind, condition).await;
@@ -124,9 +127,10 @@ async fn a_list_is_no_value_to_compare_with() {
         ),
         (&postgres, "text[]", "about ?| :l and :l::text <> '{}' and :l::varchar <> '{}'"),
         (&postgres, "json[]", "about = any(:l) and to_json(:l) is not null"),
+        (&postgres, "text[]", "about @> to_jsonb(:l) and md5(:l::text) <> name"),
         (&sqlite, "text[]", ":l = '[]' or name in (select value from json_each(:l)) or '[]' = json(:l)"),
         (&maria, "text[]", ":l = '[]' or json_contains(:l, json_quote(name))"),
-        (&duckdb, "text[]", "name = any(:l) or name <> all(:l) or :l = :l"),
+        (&duckdb, "text[]", "name = any(:l) or name <> all(:l) or [name] = :l"),
     ] {
         let checked = check_list(url, create, kind, condition).await;
         assert_eq!(code(&checked), Some(0), "{url} {condition}: {}", stderr(&checked));

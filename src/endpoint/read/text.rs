@@ -93,9 +93,12 @@ impl SqlText {
                     let items = items(name, kind.name());
                     format!("compare with its items: write `in ({items})`, or `not in (…)`")
                 }
-                _ => format!("write `= any(:{name})` for `in (:{name})`, and `<> all(:{name})` for `not in`"),
+                _ => format!(
+                    "write `= any(:{name})` for `in (:{name})`, and `<> all(:{name})` for `not in`; for a column of \
+                    lists, `= :{name}` and `<> :{name}`"
+                ),
             };
-            let message = format!("the list `:{name}` is compared as one value, which no row has");
+            let message = format!("the list `:{name}` is compared as one value");
             file.error(self.offset(start + sql.places[value]), message, Some(hint));
         }
     }

@@ -60,7 +60,8 @@ pub struct Dialect {
 /// The form of a list that is bound, which decides how a statement compares with its items.
 #[derive(Debug, Clone, Copy)]
 pub enum Lists {
-    /// An array, if the database has arrays. It knows the types of parameters when it prepares a statement.
+    /// An array, if the database has arrays. It checks the comparisons of lists itself, if it knows the types
+    /// of parameters when it prepares a statement.
     Arrays,
     /// An array whose type the database knows only when the statement runs.
     LateArrays,

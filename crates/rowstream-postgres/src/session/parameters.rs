@@ -284,8 +284,8 @@ impl Session {
         let name = self.shared.types.name(described.parameters[number]);
         let error = Error::endpoint(format!("the list is one value here, of the type `{name}`"));
         let error = error.hint(
-            "compare with each item: write `= any(:list)` for `in (:list)` and `= :list`, and `<> \
-            all(:list)` for `not in (:list)`; `:list::text` is its text",
+            "to compare with each item, write `= any(…)` for `=` and `in`, and `<> all(…)` for `<>` and \
+            `not in`; for a function or an operator, `to_jsonb(…)` is its JSON, and `…::text` its text",
         );
         match numbering.start_of(number) {
             Some(place) => error.position(place),
