@@ -12,8 +12,8 @@ pub fn items_of_in(text: &str, dialect: &'static Dialect) -> Vec<usize> {
 }
 
 /// The placeholders that are compared as one value, by the numbers of their arguments, from 1: items of
-/// `in (…)`, and operands of `=`, `<>`, `between` and the like. A comparison with a literal isn't meant:
-/// `:ids = '[]'`.
+/// `in (…)`, and operands of `=`, `<>`, `between` and the like whose other side is a column. `:ids = '[]'`
+/// isn't meant.
 pub fn compared_values(text: &str, dialect: &'static Dialect) -> Vec<usize> {
     Comparisons::new(text, dialect).numbers(Comparisons::is_compared)
 }
@@ -28,6 +28,9 @@ const KEYWORDS: [&str; 22] = [
 
 /// Words before a bracket with the values, or a query of them, to compare with.
 const MEMBERSHIPS: [&str; 4] = ["in", "any", "some", "all"];
+
+/// Words that aren't the names of columns.
+const VALUES: [&str; 5] = ["end", "false", "null", "true", "unknown"];
 
 /// A statement's tokens, and their brackets.
 struct Comparisons<'a> {
@@ -125,39 +128,84 @@ impl<'a> Comparisons<'a> {
         self.is_operand(operand) || self.outer(operand).is_some_and(is_in_brackets)
     }
 
-    /// True if the tokens next to a value compare it.
+    /// True if the tokens next to a value compare it with a column.
     fn is_operand(&self, Operand { first, last }: Operand) -> bool {
         let (before, after) = (self.operator_before(first), self.operator_after(last + 1));
         let is_other = |operator: &str| !operator.is_empty() && !COMPARISONS.contains(&operator);
         if is_other(before) || is_other(after) {
             return false;
         }
-        if !before.is_empty() && !self.is_literal(first.checked_sub(before.len() + 1)) {
-            return true;
-        }
-        if !after.is_empty() {
-            return !self.is_literal(Some(last + 1 + after.len()));
-        }
-        before.is_empty() && self.is_operand_of_words(first, last + 1)
+        let left = match before {
+            "" => self.compared_by_words(first),
+            _ => first.checked_sub(before.len() + 1),
+        };
+        let right = match after {
+            "" => self.compares_by_words(last + 1),
+            _ => Some(last + 1 + after.len()),
+        };
+        left.is_some_and(|left| self.ends_column(left)) || right.is_some_and(|right| self.is_column(right))
     }
 
-    /// True for the operands of `between`, `is` and so on. `after` is the index behind the operand.
-    fn is_operand_of_words(&self, first: usize, after: usize) -> bool {
-        let skip_not = |at: usize| at + usize::from(self.word(at) == "not");
-        match &*self.word(after) {
-            "is" => {
-                return !["null", "true", "false", "unknown"].contains(&&*self.word(skip_not(after + 1)));
-            }
-            "in" | "between" => return true,
-            "not" => return ["in", "between"].contains(&&*self.word(after + 1)),
-            "isnull" | "notnull" => return false,
-            _ => {}
+    /// The end of `a` in `a is x`, `a not between x`, `a between 1 and x` and so on. `x` begins at `index`.
+    fn compared_by_words(&self, index: usize) -> Option<usize> {
+        let mut first = index;
+        if self.before(index, 1) == "and" {
+            let is_near = |&at: &usize| self.brackets[at] == self.brackets[index];
+            let mut near = (0..index - 1).rev().filter(is_near);
+            first = near.find(|&at| ["between", "and"].contains(&&*self.word(at)))? + 1;
         }
-        match &*self.before(first, 1) {
-            "like" | "glob" | "regexp" | "rlike" | "between" | "is" | "when" | "and" => true,
-            "not" => self.before(first, 2) == "is",
-            "from" => self.before(first, 2) == "distinct",
-            "case" => self.word(after) == "when",
+        let mut compares = false;
+        while ["is", "between", "not", "distinct", "from"].contains(&&*self.before(first, 1)) {
+            first -= 1;
+            compares |= ["is", "between"].contains(&&*self.word(first));
+        }
+        if compares { first.checked_sub(1) } else { None }
+    }
+
+    /// The start of `a` in `x is a`, `x between a`, `x in (a`, `x in (select a` and so on. `index` is the one
+    /// behind `x`.
+    fn compares_by_words(&self, index: usize) -> Option<usize> {
+        let operator = index + usize::from(self.word(index) == "not");
+        let words: &[&str] = match &*self.word(operator) {
+            "is" => &["not", "distinct", "from"],
+            "in" => &["(", "select"],
+            "between" => &[],
+            _ => return None,
+        };
+        (operator + 1..self.tokens.len()).find(|&at| !words.contains(&&*self.word(at)))
+    }
+
+    /// True if a token is the end of a column's name, and not of a longer expression.
+    fn ends_column(&self, mut index: usize) -> bool {
+        while self.before(index, 1) == "." && index > 1 && self.is_name(index) {
+            index -= 2;
+        }
+        self.is_name(index) && self.operator_before(index).is_empty() && self.before(index, 1) != "collate"
+    }
+
+    /// True if a token is the start of a column's name, and not of a longer expression.
+    fn is_column(&self, mut index: usize) -> bool {
+        while self.word(index + 1) == "." && self.is_name(index) {
+            index += 2;
+        }
+        let is_longer = |next: &Token| next.kind == TokenKind::Quoted || self.word(index + 1) == "(";
+        let is_whole = self.operator_after(index + 1).is_empty();
+        self.is_name(index) && is_whole && !self.tokens.get(index + 1).is_some_and(is_longer)
+    }
+
+    /// True for a name, also in quotes. `"[]"` may be a text.
+    fn is_name(&self, index: usize) -> bool {
+        let Some(token) = self.tokens.get(index) else { return false };
+        let is_well = |c: char| c.is_alphabetic() || c == '_';
+        match token.kind {
+            TokenKind::Word => {
+                let word = &*self.word(index);
+                word.starts_with(is_well) && !KEYWORDS.contains(&word) && !VALUES.contains(&word)
+            }
+            TokenKind::Quoted => {
+                let text = &self.text[token.start..token.end];
+                text.starts_with(['"', '`', '[']) && text[1..].starts_with(is_well)
+            }
             _ => false,
         }
     }
@@ -181,11 +229,6 @@ impl<'a> Comparisons<'a> {
 
     fn joined(&self, first: usize, end: usize) -> &'a str {
         if first == end { "" } else { &self.text[self.tokens[first].start..self.tokens[end - 1].end] }
-    }
-
-    fn is_literal(&self, index: Option<usize>) -> bool {
-        let token = index.and_then(|index| self.tokens.get(index));
-        token.is_some_and(|token| self.text[token.start..].starts_with('\''))
     }
 }
 
@@ -226,18 +269,18 @@ mod tests {
             "a = any (select ?)",
             "a not in (b, ?)",
             "(a, b) in ((?, 1))",
-            "(a, b) = (?, 1)",
+            "? = t.a and b",
+            "t.\"a\" = ?",
             "a between ? and b",
             "a between b and ?",
-            "? between 'a' and 'b'",
+            "a not between 1 and ?",
+            "? between a and 'b'",
             "? not in (select a from t)",
-            "case a when ? then 1 end",
-            "case ? when a then 1 end",
+            "? in (a, 'b')",
             "a is ?",
             "a is not ?",
             "a is not distinct from ?",
             "? is distinct from a",
-            "a like ?",
             "f(a = ?)",
             "a = ? collate nocase",
         ] {
@@ -261,6 +304,29 @@ mod tests {
             "a member of(?)",
             "exists (select 1, ?)",
             "(select ?)",
+            "a = 0 and ? like '%a%'",
+            "a between 1 and 2 and ? regexp 'a'",
+            "a = 0 and ? member of (b)",
+            "a = 0 and ? collate nocase = '[]'",
+            "'[]' collate nocase = ?",
+            "case when ? like 'a' then 1 end",
+            "case ? when '[]' then 1 end",
+            "case when a then '[]' end = ?",
+            "? = \"[]\"",
+            "? = N'[]'",
+            "? = x'5b5d'",
+            "? is '[]'",
+            "? is not '[]'",
+            "? is not true",
+            "? in ('[]', '')",
+            "? between '[' and ']'",
+            "? = json_array()",
+            "? = cast('[]' as char)",
+            "? = a -> '$.tags'",
+            "? = (select a from t)",
+            "a || b = ?",
+            "a is null and ? like b",
+            "extract(year from ?)",
         ] {
             let text = format!("select ?, ? as x from t where {text}");
             assert_eq!(compared_values(&text, &ANONYMOUS), [0; 0], "{text}");
