@@ -101,7 +101,7 @@ func (l *list) request() *failure {
 	l.marks = header("Rowstream-Resume") == "marks"
 	heartbeat, err := strconv.ParseFloat(header("Rowstream-Heartbeat"), 64)
 	if err != nil || !(heartbeat > 0 && heartbeat < 3600) {
-		heartbeat = 20
+		heartbeat = 200 // a limit of ten minutes
 	}
 	watched := &body{response.Body, silence, time.Duration(3 * heartbeat * float64(time.Second))}
 	return l.records(bufio.NewReaderSize(watched, maxLine), tag)

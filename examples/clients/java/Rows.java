@@ -92,11 +92,11 @@ public class Rows {
     }
     var headers = response.headers();
     var seconds = headers.firstValue("Rowstream-Heartbeat").filter(text -> text.matches("\\d{1,4}(\\.\\d+)?"));
-    double heartbeat = seconds.map(Double::parseDouble).filter(number -> number > 0).orElse(20.0);
-    try (var body = new Body((long) (3000 * heartbeat))) {
+    double heartbeat = seconds.map(Double::parseDouble).filter(number -> number > 0).orElse(200.0);
+    var status = response.statusCode();
+    try (var body = new Body(status == 200 ? (long) (3000 * heartbeat) : 60_000)) {
       response.body().subscribe(body);
-      if (response.statusCode() != 200) {
-        var status = response.statusCode();
+      if (status != 200) {
         var isProblem = headers.firstValue("Content-Type").orElse("").startsWith("application/problem+json");
         var problem = isProblem ? parse(body.line(false), Problem.class) : null;
         var passes = Set.of(408, 429, 502, 503, 504).contains(status);

@@ -121,9 +121,9 @@ function lines(string $url, array &$headers): Generator
             yield from $lines;
             $heard = microtime(true);
         }
-        // A minute for the headers, which wait for the first row.
-        $heartbeat = isset($headers['']) ? (float) ($headers['rowstream-heartbeat'] ?? 20) : 20;
-        $limit = 3 * ($heartbeat > 0 && $heartbeat < 3600 ? $heartbeat : 20);
+        // A minute for the headers, which wait for the first row, and for the body of an error.
+        $heartbeat = $status === 200 ? (float) ($headers['rowstream-heartbeat'] ?? 200) : 20;
+        $limit = 3 * ($heartbeat > 0 && $heartbeat < 3600 ? $heartbeat : 200);
         $is_long = strlen($body) > MAX_LINE;
         $stops = !$running || $is_long || microtime(true) - $heard > $limit;
         $is_problem = str_starts_with($headers['content-type'] ?? '', 'application/problem+json');

@@ -79,7 +79,7 @@ impl List {
         };
         let heartbeat = header("rowstream-heartbeat").and_then(|seconds| seconds.parse().ok());
         let heartbeat =
-            heartbeat.filter(|seconds| (0.001..3600.0).contains(seconds)).unwrap_or(20.0);
+            heartbeat.filter(|seconds| (0.001..3600.0).contains(seconds)).unwrap_or(200.0);
         let start = format!(r#"{{"$rowstream":"{tag}","#);
         self.marks = header("rowstream-resume") == Some("marks");
         let silence = Duration::from_secs_f64(3.0 * heartbeat);
