@@ -40,6 +40,8 @@ pub struct App {
     pub(super) readiness: Readiness,
     /// The detail with which a database's messages are shown to clients.
     pub(super) detail: ErrorDetail,
+    /// True if requests must name this machine as their host.
+    pub(super) is_for_own_hosts: bool,
     /// The limits on requests per client; `None`: no limits.
     pub(super) rates: Option<Arc<Rates>>,
     /// Verifies JSON Web Tokens of the trusted issuer.
@@ -176,6 +178,7 @@ impl App {
             source.keep_for_lookups(config.endpoints.iter().any(looks_up));
         }
         let detail = config.error_detail();
+        let is_for_own_hosts = config.is_for_own_hosts();
         let verifier = config.jwt.as_ref().map(|jwt| Arc::new(Verifier::new(jwt)));
         let columns = Mutex::new((0, vec![None; config.endpoints.len()]));
         let authorizations = Authorizations::new(&config.endpoints);
@@ -188,6 +191,7 @@ impl App {
             notifiers,
             readiness,
             detail,
+            is_for_own_hosts,
             rates,
             verifier,
             state,

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use http::uri::Authority;
-use http::{Request, StatusCode, Uri, header};
+use http::{HeaderValue, Request, StatusCode, Uri, header};
 use rowstream_core::Error;
 use rowstream_core::client::UNIX;
 use rowstream_core::diagnostic::shown;
 
+use super::admin::is_check;
 use super::app::App;
 use super::request::ArrivedBody;
 
@@ -21,10 +22,37 @@ impl App {
         if request.body().arrival.no_host {
             return Err(no_host());
         }
-        match host(request) {
-            Some(host) if !is_this_machine(&host) && self.config.is_for_own_hosts() => Err(foreign(&host)),
-            _ => Ok(()),
+        if !self.is_for_own_hosts || is_check(request) {
+            return Ok(());
         }
+        match named_hosts(request).find(|host| !is_this_machine(host)) {
+            Some(host) => Err(foreign(host)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The hosts that a request names, with their ports: in its URL, which counts, and in `Host`, which a
+/// proxy could have read instead.
+fn named_hosts<B>(request: &Request<B>) -> impl Iterator<Item = &[u8]> {
+    let in_url = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+    let header = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
+    in_url.into_iter().chain(header)
+}
+
+/// True if a host, with or without a port, is this machine by definition. Browsers resolve
+/// `*.localhost` themselves.
+fn is_this_machine(host: &[u8]) -> bool {
+    let Ok(host) = str::from_utf8(host) else { return false };
+    let host = match host.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => host,
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match address.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host.rsplit('.').next().is_some_and(|label| label.eq_ignore_ascii_case("localhost")),
     }
 }
 
@@ -35,16 +63,11 @@ fn host<B>(request: &Request<B>) -> Option<String> {
     Some(authority.host().to_owned())
 }
 
-fn is_this_machine(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-}
-
 /// True if a request also names this machine as its host. A page whose name was made to resolve to
 /// this machine (DNS rebinding) names another host, and so do most proxies on this machine.
 pub(super) fn names_this_machine<B>(request: &Request<ArrivedBody<B>>) -> bool {
     let is_unix = request.body().arrival.peer == Some(UNIX);
-    is_unix || host(request).is_some_and(|host| is_this_machine(&host))
+    is_unix || (named_hosts(request).next().is_some() && named_hosts(request).all(is_this_machine))
 }
 
 /// True if a page of another host made the request (Fetch standard, "`Origin` header").
@@ -60,10 +83,10 @@ pub(super) fn no_host() -> Error {
     Error::new("invalid_host", StatusCode::BAD_REQUEST, message).hint("send one line `Host: HOST:PORT`")
 }
 
-fn foreign(host: &str) -> Error {
+fn foreign(host: &[u8]) -> Error {
     let message = format!(
         "the request is for the host {}, but without a token this server only answers as `localhost`",
-        shown(host)
+        shown(&String::from_utf8_lossy(host))
     );
     Error::new("foreign_host", StatusCode::MISDIRECTED_REQUEST, message).hint(
         "open `http://localhost:PORT`; to allow other names, start it with `--token-file FILE`, or with a \

@@ -674,7 +674,7 @@ async fn methods() {
 }
 
 /// Sends raw bytes, and reads until the server closes the connection.
-async fn raw(server: &Server, bytes: &[u8]) -> String {
+pub(crate) async fn raw(server: &Server, bytes: &[u8]) -> String {
     let mut socket = TcpStream::connect(server.address()).await.unwrap();
     // A server that refuses a request may close before it has read everything.
     let _ = socket.write_all(bytes).await;

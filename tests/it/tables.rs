@@ -6,6 +6,7 @@ use std::process::Command;
 use http::Request;
 use serde_json::{Value, json};
 
+use crate::http::raw;
 use crate::support::drivers::duckdb;
 use crate::support::{
     Client, Ended, Launch, MariaDb, Reply, Server, TestDb, get, mariadb_port, program, rowstream,
@@ -744,16 +745,54 @@ async fn tables_are_not_for_pages_of_other_hosts() {
         Launch::folder(folder.path()).shell(&format!("exec \"$0\" serve {file} {arguments}"))
     };
     let server = serve("--listen 127.0.0.1:0").start().await;
-    for host in ["localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.2:80", "[::1]", "[::1]:80"] {
+    for host in [
+        "localhost",
+        "LocalHost:8080",
+        "localhost.",
+        "app.localhost:80",
+        "127.0.0.1",
+        "127.0.0.2:80",
+        "[::1]",
+        "[::1]:80",
+        "[::ffff:127.0.0.1]",
+    ] {
         assert_eq!(of_host(&server, "/t", host).await.status, 200, "{host}");
     }
-    for host in ["evil.example", "localhost.evil.example:8080", "192.0.2.1", "[::2]:80", "0.0.0.0"] {
+    let hosts = ["evil.example", "localhost.evil.example:8080", "192.0.2.1", "[::2]:80", "0.0.0.0"];
+    // A host that isn't one was accepted like none.
+    let odd_hosts = [
+        "a{b.evil.example",
+        "a\"b.evil.example",
+        "http://evil.example",
+        "",
+        "ä.example",
+        "localhost.evil.example.",
+        ":80",
+    ];
+    for host in hosts.into_iter().chain(odd_hosts) {
         for path in ["/t", "/", "/none", "/_rowstream/", "/_rowstream/metrics", "/_rowstream/openapi.json"] {
             let reply = of_host(&server, path, host).await;
             assert_eq!(reply.status, 421, "{path} {host}: {}", reply.text());
             assert_eq!(reply.json()["code"], "foreign_host");
         }
+        // Programs that watch the server may know it by another name.
+        for path in ["/_rowstream/live", "/_rowstream/ready"] {
+            assert_eq!(of_host(&server, path, host).await.status, 200, "{path} {host}");
+        }
     }
+    // HTTP/1.0 needs no host. A URL counts before the header, and a proxy could have read either.
+    let own = server.url("/t");
+    for (head, status) in [
+        ("GET /t HTTP/1.0\r\n".to_owned(), 200),
+        (format!("GET {own} HTTP/1.1\r\nHost: localhost\r\n"), 200),
+        (format!("GET {own} HTTP/1.1\r\nHost: evil.example\r\n"), 421),
+        ("GET http://evil.example/t HTTP/1.1\r\nHost: localhost\r\n".to_owned(), 421),
+    ] {
+        let reply = raw(&server, format!("{head}Connection: close\r\n\r\n").as_bytes()).await;
+        assert_eq!(reply.split(' ').nth(1), Some(&*status.to_string()), "{head}{reply}");
+    }
+    let request = Request::get(server.url("/t")).header("host", "evil.example");
+    assert_eq!(Client::H2C.send(request.body(String::new()).unwrap()).await.status, 421);
     let request = Request::get(server.url("/t").replace("127.0.0.1", "localhost"));
     assert_eq!(Client::H2C.send(request.body(String::new()).unwrap()).await.status, 200);
     let statement = serve("--port 0 --sql 'select 1 as n'").start().await;
