@@ -318,7 +318,8 @@ impl RowKey {
     /// Returns true if the statement has a limit that we don't understand, so no response is known to be cut
     /// by it, and none has a next page.
     pub fn has_unknown_limit(&self) -> bool {
-        self.limit.as_ref().is_some_and(|limit| limit.placeholder.is_none() && limit.rows.is_none())
+        let is_unknown = |limit: &Limit| limit.placeholder.is_none() && limit.rows.is_none();
+        self.rest_of_limit.is_some() && self.limit.as_ref().is_some_and(is_unknown)
     }
 
     /// Returns true if a cursor is bound to the value of this parameter, by its index.

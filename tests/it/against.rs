@@ -274,6 +274,9 @@ async fn changes_of_responses() {
 #[tokio::test]
 async fn changes_of_cursors() {
     let key = |key: &str| ORDERS.replace("[\"id\"]", key);
+    let n = "n      = { type = \"integer\", default = 100, max = 1000 }\n";
+    let unlimited = ORDERS.replace(n, "").replace("\nlimit :n", "");
+    let optional = ORDERS.replace("default = 100", "optional = true");
     for (story, old, new, expected) in [
         ("a key is new", &*without_key(), ORDERS, &[][..]),
         (
@@ -303,6 +306,38 @@ async fn changes_of_cursors() {
                 "breaks responses: GET /a: no response has a next page anymore: the limit is neither a number, a \
                  parameter nor `coalesce(:n, 100)`",
             ],
+        ),
+        // Clients got seven rows, and took them for all.
+        (
+            "an unknown limit of a whole list",
+            &unlimited,
+            &ORDERS.replace("limit :n", "limit min(:n, 7)"),
+            &[
+                "breaks responses: GET /a: responses end after a limit now, without a next page: it's neither a \
+                 number, a parameter nor `coalesce(:n, 100)`",
+            ],
+        ),
+        (
+            "a number as the limit of a whole list",
+            &unlimited,
+            &format!("{unlimited}\nlimit 7"),
+            &["breaks responses: GET /a: responses end after 7 rows now, and the others are on next pages"],
+        ),
+        (
+            "a parameter as the limit of a whole list",
+            &optional,
+            ORDERS,
+            &[
+                "note: GET /a: the default of the parameter `n` was NULL, and is `100`",
+                "breaks responses: GET /a: responses end after 100 rows now, and the others are on next pages",
+            ],
+        ),
+        ("a limit that only some requests send", &unlimited, &optional, &[]),
+        (
+            "a fallback that means no limit",
+            ORDERS,
+            &ORDERS.replace("limit :n", "limit coalesce(:n, -1)"),
+            &[],
         ),
         ("the same limit in other words", ORDERS, &ORDERS.replace("limit :n", "limit coalesce(:n, 7)"), &[]),
         (

@@ -33,13 +33,44 @@ pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) 
             );
         }
     }
-    if other.has_unknown_limit() && !key.has_unknown_limit() && key.has_limit() {
-        let message = "no response has a next page anymore: the limit is neither a number, a parameter nor \
-            `coalesce(:n, 100)`";
-        changes.push(Effect::Responses, message, "clients that follow `next` and `Link` to all rows");
-    }
+    limits([(old.endpoint, key), (new.endpoint, other)], changes);
     types([(old, key), (new, other)], changes);
     parameters([(old.endpoint, key), (new.endpoint, other)], changes);
+}
+
+/// Compares the ends of pages. Clients that don't send the parameter of a limit notice its default.
+fn limits([(old, key), (new, other)]: [(&Endpoint, &RowKey); 2], changes: &mut Changes<'_>) {
+    if key.has_unknown_limit() {
+        return;
+    }
+    // A limit that each request sends also cuts the list.
+    let had_all = page(old, key, &ParamValue::Integer(0)).is_none();
+    let (message, affected) = match (other.has_unknown_limit(), page(new, other, &ParamValue::Null)) {
+        (true, _) if had_all => (
+            "responses end after a limit now, without a next page: it's neither a number, a parameter nor \
+             `coalesce(:n, 100)`"
+                .to_owned(),
+            "all its clients: the rows after the limit are missing",
+        ),
+        (true, _) => (
+            "no response has a next page anymore: the limit is neither a number, a parameter nor \
+             `coalesce(:n, 100)`"
+                .to_owned(),
+            "clients that follow `next` and `Link` to all rows",
+        ),
+        (false, Some(rows)) if had_all => (
+            format!("responses end after {rows} rows now, and the others are on next pages"),
+            "clients that don't follow `next` or `Link`",
+        ),
+        _ => return,
+    };
+    changes.push(Effect::Responses, message, affected);
+}
+
+/// The most rows of a response to a request with only the `required` parameters.
+fn page(endpoint: &Endpoint, key: &RowKey, required: &ParamValue) -> Option<u64> {
+    let values = endpoint.params.iter().map(|param| param.default.as_ref().unwrap_or(required).clone());
+    endpoint.page_of(key.statement, &values.collect::<Vec<_>>())
 }
 
 /// Facts that cursors are bound to, each as a text.
