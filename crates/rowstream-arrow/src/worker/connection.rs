@@ -493,7 +493,8 @@ impl<K: DriverKind> ForeignRows<'_, K> {
             Some((_, column)) if takes_decimals => {
                 let message =
                     format!("the type of column `{}` depends on the value of a parameter", column.name);
-                Error::endpoint(message).hint("give the parameter one type, as in `:x::decimal(18, 4)`")
+                Error::endpoint(message)
+                    .hint("cast the parameter in the statement, as in `:x::decimal(18, 4)`")
             }
             _ => Error::source_unavailable(format!(
                 "the tables of source `{}` changed while a statement was prepared",
