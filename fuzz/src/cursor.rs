@@ -35,13 +35,14 @@ pub fn cursor(data: &[u8]) {
     }
 }
 
-/// The values of a key: strings as texts, null, and everything else as raw JSON.
+/// The values of a key: strings as texts, booleans, null, and everything else as raw JSON.
 fn values(key: &[u8]) -> Option<Vec<ParamValue>> {
     let values: Vec<&RawValue> = serde_json::from_slice(key).ok()?;
     let value = |raw: &RawValue| match serde_json::from_str(raw.get()) {
         Ok(Value::String(text)) => Some(ParamValue::Text(text)),
         _ if raw.get().starts_with('"') => None,
         Ok(Value::Null) => Some(ParamValue::Null),
+        Ok(Value::Bool(value)) => Some(ParamValue::Boolean(value)),
         _ => Some(ParamValue::Number(raw.get().to_owned())),
     };
     values.into_iter().map(value).collect()
