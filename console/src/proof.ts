@@ -23,9 +23,8 @@ export class Proof {
 
   /** Throws the error of a record, or of rows that are missing or damaged. */
   push(bytes: Uint8Array): void {
-    for (const part of this.#lines.push(bytes).flatMap((line) => line.split(this.#separator))) {
-      if (!this.isComplete) this.#reading.line(part);
-    }
+    const parts = this.#lines.push(bytes).flatMap((line) => line.split(this.#separator));
+    if (!this.isComplete) this.#reading.lines(parts);
     this.#reading.flush();
     this.#reading.take();
   }
