@@ -62,6 +62,8 @@ impl Browser {
             "browserName": "chrome",
             "goog:chromeOptions": { "args": arguments },
             "goog:loggingPrefs": { "browser": "ALL" },
+            // The default is half a minute, which a loaded machine exceeds.
+            "timeouts": { "script": 300_000 },
         });
         let opened = self.post("/session", &json!({ "capabilities": { "alwaysMatch": options } })).await;
         let id = opened["sessionId"].as_str();
