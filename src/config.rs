@@ -79,7 +79,7 @@ pub struct Config {
     pub jwt: Option<JwtSettings>,
     /// Cross-origin rules. `None`: the server sends no CORS headers.
     pub cors: Option<Cors>,
-    /// The names by which browsers may call the server.
+    /// The hosts that requests may name.
     pub hosts: AllowedHosts,
     /// The limits of the server.
     pub limits: Limits,
@@ -101,10 +101,10 @@ pub struct Config {
     pub watched: Vec<PathBuf>,
 }
 
-/// The names by which browsers may call the server.
+/// The hosts that requests may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowedHosts {
-    /// All: a proxy on this machine may pass on the name by which clients know it.
+    /// All: a proxy on this machine may pass on its public name.
     All,
     /// Those of this machine, as long as no other machine can connect and no token is needed.
     ThisMachine,
