@@ -13,6 +13,7 @@ use crate::support::{
     BACKSPACE, Browser, Client, Cut, DOWN, ENTER, Ended, Faults, Launch, Pieces, Server, TAB, TcpProxy,
     TestDb, decode, get, repository, sha256, wait_until,
 };
+use crate::worked;
 use http::Request;
 use serde_json::json;
 
@@ -160,6 +161,23 @@ async fn without_it_nothing_leads_there() {
     }
     let page = Request::get(server.url("/")).header("accept", "text/html").body(String::new()).unwrap();
     assert!(!Client::HTTP1.send(page).await.text().contains("console"));
+}
+
+/// The build takes the sources without checking them, so a call of a method that the client has renamed was
+/// an error in the browser.
+#[test]
+fn the_types_of_its_sources_are_right() {
+    let packages = PathBuf::from(std::env::var("ROWSTREAM_TEST_CONSOLE").expect("run `cargo xtask test`"));
+    let copy = tempfile::tempdir().unwrap();
+    for folder in ["console/src", "clients/js/src"] {
+        worked::copy_folder(&repository().join(folder), &copy.path().join(folder));
+    }
+    let console = copy.path().join("console");
+    std::fs::copy(repository().join("console/tsconfig.json"), console.join("tsconfig.json")).unwrap();
+    std::os::unix::fs::symlink(&packages, console.join("node_modules")).unwrap();
+    let compiler = packages.join("typescript/bin/tsc");
+    let checked = Command::new("node").arg(compiler).current_dir(&console).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 }
 
 /// The files in the repository match their sources: `npm ci && npm run build` in `console/`.
