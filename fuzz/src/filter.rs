@@ -6,7 +6,7 @@ use rowstream::fuzzing::{RefinedStatement, refined};
 use rowstream_core::sql::{Outline, numbered_placeholders};
 
 /// The words of the SQL that is written around names and placeholders.
-const WORDS: [&str; 41] = [
+const WORDS: [&str; 42] = [
     "select",
     "as",
     "from",
@@ -43,6 +43,7 @@ const WORDS: [&str; 41] = [
     "typeof",
     "regexp_matches",
     "cast",
+    "varchar",
     "numeric",
     "t",
     "id",

@@ -101,6 +101,7 @@ pub use libfuzzer_sys;
 mod tests {
     use std::collections::BTreeSet;
     use std::fs;
+    use std::panic;
     use std::path::{Path, PathBuf};
 
     use super::*;
@@ -120,9 +121,8 @@ mod tests {
             let inputs = files(&folder("corpus").join(name));
             assert!(!inputs.is_empty(), "{name} has a corpus");
             for input in inputs {
-                // Printed last if the property panics.
-                println!("{}", input.display());
-                property(&fs::read(&input).unwrap());
+                let data = fs::read(&input).unwrap();
+                assert!(panic::catch_unwind(|| property(&data)).is_ok(), "{}", input.display());
             }
         }
     }
