@@ -6,7 +6,7 @@ use rowstream::fuzzing::{RefinedStatement, refined};
 use rowstream_core::sql::{Outline, numbered_placeholders};
 
 /// The words of the SQL that is written around names and placeholders.
-const WORDS: [&str; 42] = [
+const WORDS: [&str; 43] = [
     "select",
     "as",
     "from",
@@ -23,6 +23,7 @@ const WORDS: [&str; 42] = [
     "in",
     "is",
     "null",
+    "distinct",
     "true",
     "false",
     "like",

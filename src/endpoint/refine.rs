@@ -931,12 +931,12 @@ impl RefinedEndpoint {
 
 impl Endpoint {
     /// This endpoint with another text of its only statement. No connection has prepared it, or a
-    /// statement that is made of it.
+    /// statement that is made of it. The number follows the text, so that places in it stay right.
     pub(crate) fn unprepared(&self, number: u64) -> Self {
         let mut fresh = self.clone();
         if let Some(sql) = fresh.sql_mut() {
             let query = &mut sql.statements[0].query;
-            (query.sql, query.ad_hoc) = (format!("/* {number} */ {}", query.sql).into(), true);
+            (query.sql, query.ad_hoc) = (format!("{}\n/* {number} */", query.sql).into(), true);
         }
         fresh
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::did_you_mean;
-use rowstream_core::error::{INVALID_DATA, bounds};
+use rowstream_core::error::{COMPOSITE, INVALID_DATA, bounds};
 use rowstream_core::filter::{self, Refinement, TotalKind};
 use rowstream_core::lock::Mutex;
 use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamValue, TakenPairs};
@@ -372,7 +372,8 @@ const AMBIGUOUS_OPERATOR: &str = "42725";
 impl Refined {
     /// The error of a request that asked for something that the database can't do with a column.
     pub(super) fn explain(&self, error: Error) -> Error {
-        let is_of_column = matches!(error.sqlstate_text(), Some(NO_OPERATOR | AMBIGUOUS_OPERATOR));
+        let is_of_column = error.code() == COMPOSITE
+            || matches!(error.sqlstate_text(), Some(NO_OPERATOR | AMBIGUOUS_OPERATOR));
         let is_of_place = self.is_sorted_in_place && refuses_order(&error);
         if !(is_of_column || is_of_place) {
             return error;

@@ -627,33 +627,71 @@ async fn no_value_is_read_as_another() {
         let reply = get(&sqlite.url(&format!("/v?order=id&{query}"))).await;
         assert_eq!(ids(&reply), expected, "{query}");
     }
-    let times = "create table t (id integer primary key, at datetime, t time);
-        insert into t values (1, '2026-03-01 09:00:00', '00:00:00'), (2, '2026-03-01 11:00:00', '-100:30:00')";
+    let times = "create table t (id integer primary key, at datetime, t time, d date);
+        insert into t values (1, '2026-03-01 09:00:00', '00:00:00', '2026-03-01'),
+            (2, '2026-03-01 11:00:00', '-100:30:00', null)";
     let maria = MariaDb::new(times);
     let db = TestDb::new().await;
-    db.execute("create table t (id integer primary key, at timestamp, t time); insert into t values (1, '2026-03-01 09:00:00', '00:00:00')")
-        .await;
-    for (url, refused) in
-        [(maria.url(), &["t=eq.abc", "t=gt.soon", "t=eq.1:2:3:4"][..]), (db.url(), &["t=eq.abc"])]
-    {
+    db.execute(
+        "create table t (id integer primary key, at timestamp, t time, d date);
+        insert into t values (1, '2026-03-01 09:00:00', '00:00:00', '2026-03-01')",
+    )
+    .await;
+    for (url, refused) in [
+        (maria.url(), &["t=eq.abc", "t=gt.soon", "t=eq.1:2:3:4"][..]),
+        (db.url(), &["t=eq.abc", "t=eq.00:00:00%2B02", "t=eq.00:00-05", "t=eq.00:00Z", "t=eq.00:00%20PST"]),
+    ] {
         let server = serve(&url).await;
         let offsets = [
             "at=gt.2026-03-01T09:00:00%2B02:00",
             "at=gt.2026-03-01T09:00:00Z",
             "at=gt.2026-03-01%2009:00-04",
+            "d=lt.2026-03-01T12:00:00",
+            "d=eq.2026-03-01T23:30:00-02:00",
+            "d=eq.2026-03-01%2B02",
+            "d=eq.2026-03-01Z",
         ];
         for query in refused.iter().chain(&offsets) {
             let reply = get(&server.url(&format!("/t?{query}"))).await;
             assert_eq!(reply.status.as_u16(), 400, "{query} on {url}: {}", reply.text());
         }
-        for query in ["at=eq.2026-03-01T09:00:00", "t=eq.00:00:00", "t=eq.00:00", "at=gte.2026-03-01&id=eq.1"]
-        {
+        for query in [
+            "at=eq.2026-03-01T09:00:00",
+            "t=eq.00:00:00",
+            "t=eq.00:00",
+            "at=gte.2026-03-01&id=eq.1",
+            "d=eq.2026-03-01",
+        ] {
             let reply = get(&server.url(&format!("/t?{query}"))).await;
             assert_eq!(ids(&reply), [1], "{query} on {url}");
         }
     }
     let server = serve(&maria.url()).await;
     assert_eq!(ids(&get(&server.url("/t?t=eq.-100:30:00")).await), [2]);
+}
+
+/// PostgreSQL's `is null` is true for a composite of NULLs, and its `is not null` is false for one with
+/// a NULL, but both are values. A composite can't be compared with a parameter.
+#[tokio::test]
+async fn composites_with_nulls_are_not_null() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create type part as (a text, b int);
+        create table t (id int primary key, p part);
+        insert into t values (1, null), (2, row('x', 1)), (3, row('x', null)), (4, row(null, null))",
+    )
+    .await;
+    let server = serve(&db.url()).await;
+    for (query, expected) in [
+        ("p=is.null", &[1][..]),
+        ("p=is.not_null", &[2, 3, 4]),
+        ("p=not.is.null", &[2, 3, 4]),
+        ("p=not.is.not_null", &[1]),
+    ] {
+        assert_eq!(ids(&get(&server.url(&format!("/t?{query}"))).await), expected, "{query}");
+    }
+    let reply = get(&server.url("/t?p=eq.(x,1)")).await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (400, &"invalid_parameter".into()));
 }
 
 const ROWS: usize = 1_000_000;

@@ -128,6 +128,7 @@ const FILTERS: Filters = Filters {
     ],
     untyped: None,
     times: None,
+    null_tests: Filters::NULL_TESTS,
     nulls: NullOrder::Least,
     own_order: OwnOrder { quote: '`', nulls: None },
 };

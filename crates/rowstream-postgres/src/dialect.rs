@@ -142,6 +142,9 @@ const FILTERS: Filters = Filters {
     ],
     untyped: None,
     times: None,
+    // `is null` is also true for a composite of NULLs, and `is not null` false for one with a NULL. The
+    // parser makes the same test of these.
+    null_tests: ["is not distinct from null", "is distinct from null"],
     nulls: NullOrder::Greatest,
     own_order: OwnOrder::STANDARD,
 };

@@ -118,6 +118,7 @@ const FILTERS: Filters = Filters {
         since: "{c} >= coalesce(date({v}, '-1 day'), '')",
         until: "{c} < coalesce(date({v}, '+2 days'), '~')",
     }),
+    null_tests: Filters::NULL_TESTS,
     nulls: NullOrder::Least,
     own_order: OwnOrder { quote: '`', ..OwnOrder::STANDARD },
 };

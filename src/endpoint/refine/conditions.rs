@@ -82,7 +82,15 @@ impl<'a> Conditions<'a> {
         let column = self.settings.filtered(name, self.columns)?;
         let quoted = self.settings.dialect.quoted(name);
         match comparison {
-            Comparison::Is(truth) => is(column, &quoted, *truth),
+            Comparison::Is(truth) => {
+                let [null, not_null] = self.settings.filters.null_tests;
+                let test = match truth {
+                    Truth::Null => null,
+                    Truth::NotNull => not_null,
+                    Truth::True | Truth::False => boolean_test(column, *truth)?,
+                };
+                Ok(format!("{quoted} {test}"))
+            }
             Comparison::In(values) => self.any_of(column, &quoted, values),
             Comparison::With(operator, text) => match operator.sql() {
                 Some(sql) => self.compare(column, &quoted, sql, text),
@@ -249,8 +257,15 @@ impl<'a> Conditions<'a> {
 
     /// The value of a request for a column, and its type.
     fn value(&self, column: &Column, text: &str) -> Result<(ParamValue, ParamType), String> {
-        if column.kind == ColumnKind::Timestamp {
-            check_local(text)?;
+        match column.kind {
+            ColumnKind::Timestamp => check_local(text)?,
+            ColumnKind::Date if text.contains([':', '+']) || text.ends_with(['Z', 'z']) => {
+                return Err(format!("{} is not a date alone: write `2026-03-01`", shown(text)));
+            }
+            ColumnKind::Time if text.contains(|c: char| !c.is_ascii_digit() && !":. apmAPM".contains(c)) => {
+                return Err(not_a_time(text));
+            }
+            _ => {}
         }
         let kind = match column.kind {
             ColumnKind::Bytes => {
@@ -323,21 +338,15 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// `is.null` and its like.
-fn is(column: &Column, quoted: &str, truth: Truth) -> Result<String, String> {
-    let word = match truth {
-        Truth::Null => "is null",
-        Truth::NotNull => "is not null",
-        Truth::True | Truth::False if !matches!(column.kind, ColumnKind::Bool | ColumnKind::Any) => {
-            return Err(format!(
-                "`is.true` and `is.false` are for booleans, but the column is {}",
-                type_of(column)
-            ));
-        }
-        Truth::True => "is true",
-        Truth::False => "is false",
-    };
-    Ok(format!("{quoted} {word}"))
+/// `is.true` and `is.false`.
+fn boolean_test(column: &Column, truth: Truth) -> Result<&'static str, String> {
+    if !matches!(column.kind, ColumnKind::Bool | ColumnKind::Any) {
+        return Err(format!(
+            "`is.true` and `is.false` are for booleans, but the column is {}",
+            type_of(column)
+        ));
+    }
+    Ok(if truth == Truth::True { "is true" } else { "is false" })
 }
 
 fn type_of(column: &Column) -> String {
@@ -386,6 +395,10 @@ fn check_time(text: &str) -> Result<(), String> {
     let seconds = parts.next().map_or("0", |part| part.split_once('.').map_or(part, |(seconds, _)| seconds));
     match is_number(hours) && is_below_60(minutes) && is_below_60(Some(seconds)) {
         true => Ok(()),
-        false => Err(format!("{} is not a time: write `09:00:00`", shown(text))),
+        false => Err(not_a_time(text)),
     }
+}
+
+fn not_a_time(text: &str) -> String {
+    format!("{} is not a time: write `09:00:00`", shown(text))
 }

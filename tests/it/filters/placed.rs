@@ -3,7 +3,7 @@
 use http::{Request, StatusCode, header};
 
 use super::{HOSTILE, encoded, ids};
-use crate::support::{Client, MariaDb, Reply, Server, TestDb, get, rowstream};
+use crate::support::{Client, MariaDb, Reply, Server, TestDb, get, rowstream, wait_until};
 
 const TABLE: &str = "create table sale (id integer primary key, amount integer, name varchar(20));
     insert into sale values (1, 5, 'b'), (2, 1, 'a'), (3, null, 'c'), (4, 9, 'd'), (5, 1, 'e');";
@@ -87,9 +87,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 async fn sorts_before_the_limit(url: &str, moves_nulls: bool) {
     let server = server(url).await;
-    for (path, expected) in ANSWERS {
-        assert_eq!(ids(&get(&server.url(path)).await), *expected, "{path} on {url}");
-    }
+    has_answers(&server).await;
     for (path, part) in REFUSED {
         let reply = get(&server.url(path)).await;
         assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{path} on {url}: {}", reply.text());
@@ -110,6 +108,41 @@ async fn sorts_before_the_limit(url: &str, moves_nulls: bool) {
     }
     one_row_and_pages(&server).await;
     nothing_leaves_the_order(&server).await;
+    // The texts of statements are others then, and the place must be right in them.
+    server.hang_up();
+    server.wait_for_stderr("reloaded: 5 endpoints").await;
+    has_answers(&server).await;
+}
+
+async fn has_answers(server: &Server) {
+    for (path, expected) in ANSWERS {
+        let reply = get(&server.url(path)).await;
+        assert_eq!(reply.status, StatusCode::OK, "{path}: {}", reply.text());
+        assert_eq!(ids(&reply), *expected, "{path}");
+    }
+}
+
+/// After a migration, a request's order was put at another place of the statement: a syntax error, or
+/// another statement.
+#[tokio::test]
+async fn requests_sort_before_the_limit_after_a_column_was_altered() {
+    let db = TestDb::new().await;
+    db.execute(TABLE).await;
+    let server = server(&db.url()).await;
+    assert_eq!(ids(&get(&server.url("/all?order=id.desc&limit=2")).await), [5, 4]);
+    db.execute("alter table sale alter column amount type bigint").await;
+    let mut refused = 0;
+    wait_until("the columns are known", async || {
+        let reply = get(&server.url("/all?order=id.desc&limit=2")).await;
+        if reply.status != StatusCode::OK {
+            assert_eq!(reply.json()["code"], "statement_changed", "{}", reply.text());
+            refused += 1;
+        }
+        reply.status == StatusCode::OK
+    })
+    .await;
+    assert!(refused > 0, "no request found the change, so this is no test");
+    has_answers(&server).await;
 }
 
 async fn one_row_and_pages(server: &Server) {

@@ -132,6 +132,7 @@ const FILTERS: Filters = Filters {
     ],
     untyped: None,
     times: None,
+    null_tests: Filters::NULL_TESTS,
     nulls: NullOrder::Last,
     own_order: OwnOrder::STANDARD,
 };

@@ -366,6 +366,9 @@ pub struct Filters {
     pub untyped: Option<[&'static str; 2]>,
     /// The comparisons of a column of times. `None` if the database has a type for them.
     pub times: Option<TimeComparisons>,
+    /// The tests of a column that it's NULL, and that it isn't: [`Filters::NULL_TESTS`], unless they mean
+    /// something else for some types.
+    pub null_tests: [&'static str; 2],
     /// The place of NULL in an order.
     pub nulls: NullOrder,
     /// The columns of a result in the statement's own order.
@@ -393,6 +396,9 @@ impl OwnOrder {
 }
 
 impl Filters {
+    /// SQL's own tests.
+    pub const NULL_TESTS: [&'static str; 2] = ["is null", "is not null"];
+
     /// The SQL of `operator`, unless every database has it or this one lacks it.
     pub fn sql(&self, operator: Operator) -> Option<&'static OperatorSql> {
         self.operators.iter().find(|own| own.operator == operator)
@@ -803,6 +809,7 @@ pub mod samples {
         }],
         untyped: None,
         times: None,
+        null_tests: Filters::NULL_TESTS,
         nulls: NullOrder::Greatest,
         own_order: OwnOrder::STANDARD,
     };
