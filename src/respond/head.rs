@@ -42,6 +42,10 @@ const SNAPSHOT: HeaderName = HeaderName::from_static("rowstream-snapshot");
 const SHARDS: HeaderName = HeaderName::from_static("rowstream-shards");
 /// The preferences that an answer follows (RFC 7240).
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+/// Keeps nginx from buffering an answer.
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// Keeps proxies from buffering an answer (draft-ietf-httpbis-incremental).
+const INCREMENTAL: HeaderName = HeaderName::from_static("incremental");
 /// Keeps browsers from treating an answer as another media type than its own (Fetch standard).
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// Room for the headers of most successes. Growing it twice would cost a lookup as much as all its
@@ -103,12 +107,11 @@ pub(super) fn head(request: &StreamRequest<'_>, coding: Option<Coding>) -> Respo
     response
 }
 
-/// Asks proxies not to buffer: `no-transform` (RFC 9111) keeps them from compressing,
-/// `X-Accel-Buffering` is nginx's, `Incremental` is draft-ietf-httpbis-incremental.
+/// Asks proxies not to buffer. `no-transform` (RFC 9111) keeps them from compressing.
 pub(super) fn ask_not_to_buffer(headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-transform"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    headers.insert(HeaderName::from_static("incremental"), HeaderValue::from_static("?1"));
+    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    headers.insert(INCREMENTAL, HeaderValue::from_static("?1"));
 }
 
 /// The media type, with the facts that a reader of CSV needs (RFC 4180, section 3).
