@@ -36,6 +36,7 @@ pub use rowstream_database::{
     Batch, HostReport, ResultSet, RowOrder, RowPlace, RowSource, ShardRead, SharedLookups, Sizes, Snapshot,
     Statement, TableSnapshot,
 };
+pub(crate) use rowstream_database::{Elsewhere, OwnSetting, SourceContext};
 pub use rowstream_postgres::Actor;
 
 /// Generates the enums of all databases, with a static match in each method.
@@ -115,6 +116,13 @@ macro_rules! databases {
             pub(crate) fn sizes(self) -> Sizes {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::SIZES,)+
+                }
+            }
+
+            /// The settings that other databases don't have.
+            pub(crate) fn settings(self) -> &'static [OwnSetting] {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::SETTINGS,)+
                 }
             }
 

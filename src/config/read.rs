@@ -18,6 +18,7 @@ use super::{
     jwt, source, tls, tokens, traces,
 };
 use crate::access_log::LogSettings;
+use crate::database::SourceContext;
 use crate::endpoint::read::{self as endpoint, ClientIdentification, Defaults};
 use crate::endpoint::{Authorization, Endpoint, ResponseSettings};
 use crate::route::conflicts;
@@ -65,7 +66,8 @@ fn read(path: &Path, environment: &Environment<'_>, errors: &Collector) -> Optio
     let mut table = Table::parse(file, 0..text.len(), None)?;
 
     let jwt = table.take("jwt");
-    let sources = read_sources(file, table.take("source"), folder, jwt.is_some());
+    let context = SourceContext { folder, has_claims: jwt.is_some() };
+    let sources = read_sources(file, table.take("source"), &context);
     let tokens = tokens::read(table.take("token"));
     let mut identification = tokens.identification;
     identification.has_claims = jwt.is_some();
@@ -148,8 +150,7 @@ fn read_url_secret(value: &Value<'_>, cursor_secret: &str) -> Option<Signer> {
 fn read_sources(
     file: File<'_>,
     value: Option<Value<'_>>,
-    folder: &Path,
-    has_claims: bool,
+    context: &SourceContext<'_>,
 ) -> Vec<(String, Option<SourceConfig>)> {
     let Some(value) = value else {
         let hint = "add `[source.main]` with `url = \"postgres://…\"` or `url = \"sqlite:…\"`".to_owned();
@@ -160,7 +161,7 @@ fn read_sources(
     entries
         .into_iter()
         .map(|(_, name, value)| {
-            let source = source::read(&name, &value, (folder, has_claims));
+            let source = source::read(&name, &value, context);
             (name, source)
         })
         .collect()

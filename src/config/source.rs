@@ -4,25 +4,20 @@ mod discover;
 mod http;
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rowstream_core::diagnostic::reader::{Table, Value, set};
 use rowstream_core::diagnostic::{did_you_mean, list, shown};
 use rowstream_core::pool::PoolConfig;
-use rowstream_core::settings::{Pooler, Roles, SettingOrigin};
+use rowstream_core::settings::SettingOrigin;
 use rowstream_core::sql::dialect::{Dialect, Location, PasswordOrigin};
 
 use super::features;
-use crate::database::DatabaseKind;
+use crate::database::{DatabaseKind, Elsewhere, OwnSetting, SourceContext};
 use crate::source::SourceConfig;
 
 /// The schemes of HTTP services.
 const HTTP: [&str; 2] = ["http", "https"];
-
-/// The size of a driver's batch of rows, in bytes. With smaller batches, a fetch returns few rows.
-/// With larger ones, a few streams fill the memory of their driver process.
-const BATCHES: RangeInclusive<usize> = 4 << 10..=64 << 20;
 
 /// Databases that a build may lack: the scheme, the name, and the Cargo feature.
 const LEFT_OUT: [(&str, &str, &str); 5] = [
@@ -40,13 +35,9 @@ pub(super) enum Scheme {
     Http,
 }
 
-/// Reads a source. Its paths are relative to `folder`, and `has_claims` is true if there is a
-/// `[jwt]`. Returns `None` and records the reason if its URL can't be used.
-pub(super) fn read(
-    name: &str,
-    value: &Value<'_>,
-    (folder, has_claims): (&Path, bool),
-) -> Option<SourceConfig> {
+/// Reads a source. Returns `None` and records the reason if its URL can't be used.
+pub(super) fn read(name: &str, value: &Value<'_>, context: &SourceContext<'_>) -> Option<SourceConfig> {
+    let folder = context.folder;
     let mut table = value.table(format!("[source.{name}]"))?;
     let given =
         table.require("url", "write `url = \"postgres://…\"`, `url = \"mysql://…\"`, `url = \"sqlite:…\"` or `url = \"https://…\"`");
@@ -69,7 +60,6 @@ pub(super) fn read(
     }
     set(&mut source.statement_cache, table.take("statement_cache").and_then(|value| value.count(0)));
     set(&mut source.fetch_rows, table.take("fetch_rows").and_then(|value| value.count(0)));
-    set(&mut source.fetch_bytes, table.take("fetch_bytes").and_then(|value| read_batch(&value, database)));
     if let Some(bytes) = table.take("max_row_bytes").and_then(|value| value.size()) {
         (source.max_row_bytes, source.max_row_bytes_by) = (bytes, SettingOrigin::User);
     }
@@ -78,13 +68,13 @@ pub(super) fn read(
     if let Some(command) = table.take("password_command") {
         source.password_command = read_command(&command, database, folder).unwrap_or_default();
     }
-    set(&mut source.mmap, table.take("mmap").and_then(|value| value.size()));
-    set(&mut source.worker_memory, table.take("worker_memory").and_then(|value| value.size()));
-    set(&mut source.pooler, table.take("pooler").and_then(|value| read_pooler(&value)));
-    source.roles = read_roles(&mut table, database, has_claims);
-    source.max_lag = table.take("max_lag").and_then(|value| value.duration());
-    if let Some(scripts) = table.take("create") {
-        source.create = read_scripts(&scripts, folder);
+    let is_chosen = given.as_ref().is_some_and(is_chosen_by_variable);
+    for setting in DatabaseKind::ALL.iter().flat_map(|kind| kind.settings()) {
+        let Some(value) = table.take(setting.name) else { continue };
+        match database.is_some_and(|database| is_refused(setting, database, is_chosen)) {
+            true => value.error_with(is_for_others(setting), setting.hint),
+            false => (setting.read)(&value, context, &mut source),
+        }
     }
     table.finish();
     database.map(|_| source)
@@ -100,6 +90,31 @@ pub(super) fn variables(
     let set =
         |name: &&'static str| environment(name).filter(|value| !value.is_empty()).map(|value| (*name, value));
     names.iter().filter_map(set).collect()
+}
+
+/// True if a variable contains the scheme of a URL: `${SHOP_URL:-sqlite:shop.db}`.
+fn is_chosen_by_variable(url: &Value<'_>) -> bool {
+    url.source_text().split(':').next().is_some_and(|scheme| scheme.contains("${"))
+}
+
+fn is_refused(setting: &OwnSetting, database: DatabaseKind, is_chosen: bool) -> bool {
+    let is_lenient = match setting.elsewhere {
+        Elsewhere::Refused => false,
+        Elsewhere::IgnoredIfChosen => is_chosen,
+        Elsewhere::Ignored => true,
+    };
+    !is_lenient && !has(database, setting)
+}
+
+fn has(database: DatabaseKind, setting: &OwnSetting) -> bool {
+    database.settings().iter().any(|own| own.name == setting.name)
+}
+
+/// The message that a setting is for other databases than that of its source.
+fn is_for_others(setting: &OwnSetting) -> String {
+    let databases = DatabaseKind::ALL.iter().filter(|database| has(**database, setting));
+    let names: Vec<_> = databases.map(|database| database.dialect().name).collect();
+    format!("`{}` is for {}", setting.name, names.join(", "))
 }
 
 fn pool_table<'a>(source: &str, value: &Value<'a>) -> Option<Table<'a>> {
@@ -263,39 +278,6 @@ fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<St
     }
 }
 
-/// The longest batch of a driver, in bytes.
-fn read_batch(value: &Value<'_>, database: Option<DatabaseKind>) -> Option<usize> {
-    if database.is_some_and(|database| database.dialect().urls.location != Location::Driver) {
-        value.error_with(
-            "only drivers (ADBC, ODBC) have batches of a size",
-            "leave it out; `fetch_rows` says how many rows PostgreSQL sends at once",
-        );
-        return None;
-    }
-    let bytes = value.size()?;
-    if !BATCHES.contains(&bytes) {
-        value.error_with(
-            "`fetch_bytes` is between 4KiB and 64MiB",
-            "write `fetch_bytes = \"1MiB\"`, or leave it out, which is the same",
-        );
-        return None;
-    }
-    Some(bytes)
-}
-
-fn read_pooler(value: &Value<'_>) -> Option<Pooler> {
-    let text = value.string()?;
-    match text.as_str() {
-        "transaction" => Some(Pooler::Transaction),
-        "session" => Some(Pooler::Session),
-        _ => {
-            let message = format!("{} isn't a mode of a pooler", value.shown(&text));
-            value.error_with(message, r#"write "transaction" or "session", or leave it out"#);
-            None
-        }
-    }
-}
-
 /// A program and its arguments. A path of the program is relative to `folder`; a bare name is
 /// searched in the PATH.
 fn read_command(value: &Value<'_>, database: Option<DatabaseKind>, folder: &Path) -> Option<Vec<String>> {
@@ -317,56 +299,74 @@ fn read_command(value: &Value<'_>, database: Option<DatabaseKind>, folder: &Path
     Some(command)
 }
 
-/// The database roles of requests, by their tokens.
-fn read_roles(table: &mut Table<'_>, database: Option<DatabaseKind>, has_claims: bool) -> Option<Roles> {
-    let claim = table.take("role_claim");
-    let anonymous = table.take("anonymous_role");
-    let allowed = table.take("roles");
-    let given = claim.as_ref().or(anonymous.as_ref()).or(allowed.as_ref())?;
-    if database.is_some_and(|database| database != DatabaseKind::Postgres) {
-        given.error_with("only PostgreSQL has roles for requests", "leave it out, or filter by `:jwt.sub`");
-    }
-    let Some(claim) = &claim else {
-        given.error_with("this needs `role_claim`", "write `role_claim = \"role\"` beside it");
-        return None;
-    };
-    if !has_claims {
-        claim.error_with(
-            "without `[jwt]`, no request has a claim that names its role",
-            "add `[jwt]` with `issuer` and `audience`",
-        );
-    }
-    Some(Roles {
-        claim: claim.string()?,
-        anonymous: match anonymous {
-            Some(role) => Some(role.string()?),
-            None => None,
-        },
-        allowed: match allowed {
-            Some(roles) => roles.strings()?.into_iter().map(|(role, _)| role).collect(),
-            None => Vec::new(),
-        },
-    })
-}
-
-/// The paths of the scripts, which must exist. Only SQLite runs them. Other databases ignore them,
-/// so that the environment can choose either database (`url = "${SHOP_URL:-sqlite:shop.db}"`).
-fn read_scripts(value: &Value<'_>, folder: &Path) -> Vec<PathBuf> {
-    let scripts = value.strings().unwrap_or_default().into_iter();
-    scripts
-        .map(|(script, item)| {
-            let path = folder.join(&script);
-            if !path.is_file() {
-                item.error(format!("there is no file {}", item.shown(&script)));
-            }
-            path
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use rowstream_core::diagnostic::{Collector, File, Variables};
+
     use super::*;
+
+    /// The errors of a source with these settings.
+    fn errors(settings: &str) -> String {
+        let errors = Collector::default();
+        let environment = |name: &str| (name == "URL").then(|| "mysql://h/d".to_owned());
+        let (path, variables) = (Path::new("f"), Variables::Expand(&environment));
+        let file = File { path, text: settings, variables, errors: &errors };
+        let table = Table::parse(file, 0..settings.len(), None).expect("TOML");
+        let context = SourceContext { folder: Path::new(""), has_claims: true };
+        for (_, name, value) in table.entries() {
+            read(&name, &value, &context);
+        }
+        errors.finish(()).map_or_else(|errors| errors.to_string(), |()| String::new())
+    }
+
+    /// A guard of another database, such as `max_lag` on MySQL, was once accepted and ignored.
+    #[test]
+    fn a_setting_of_another_database_is_refused() {
+        for setting in DatabaseKind::ALL.iter().flat_map(|kind| kind.settings()) {
+            let name = setting.name;
+            let value = match name {
+                "pooler" => "'session'",
+                "max_lag" => "'5s'",
+                "role_claim" | "anonymous_role" => "'a'",
+                "roles" | "create" => "[]",
+                "mmap" | "fetch_bytes" | "worker_memory" => "'1MiB'",
+                _ => panic!("a value of `{name}` to test"),
+            };
+            let claim = if ["anonymous_role", "roles"].contains(&name) { ", role_claim = 'a'" } else { "" };
+            for kind in DatabaseKind::ALL {
+                let url = kind.dialect().urls.example;
+                let [is_fixed, is_chosen] = [url.to_owned(), format!("${{SHOP_URL:-{url}}}")]
+                    .map(|url| errors(&format!("main = {{ url = '{url}', {name} = {value}{claim} }}")));
+                let expected = format!("`{name}` is for ");
+                let (of_fixed, of_chosen) = match setting.elsewhere {
+                    _ if has(*kind, setting) => (false, false),
+                    Elsewhere::Refused => (true, true),
+                    Elsewhere::IgnoredIfChosen => (true, false),
+                    Elsewhere::Ignored => (false, false),
+                };
+                for (report, is_refused) in [(is_fixed, of_fixed), (is_chosen, of_chosen)] {
+                    assert_eq!(report.contains(&expected), is_refused, "{url}, {name}: {report}");
+                    assert_eq!(report.is_empty(), !is_refused, "{url}, {name}: {report}");
+                    assert_eq!(report.contains("hint: leave it out"), is_refused, "{url}, {name}: {report}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_variable_chooses_the_database_only_by_its_scheme() {
+        for (url, is_refused) in [
+            ("${URL}", false),
+            ("${URL:-sqlite:a.db}", false),
+            ("${NO:-mysql://h/d}", false),
+            ("mysql://${NO:-h}/d", true),
+            ("mysql://h/${NO:-d}", true),
+        ] {
+            let report = errors(&format!("main = {{ url = '{url}', mmap = '1MiB' }}"));
+            let expected = if is_refused { "`mmap` is for SQLite\n    hint: leave it out" } else { "" };
+            assert_eq!(report.split_once(": ").map_or("", |(_, message)| message), expected, "{url}");
+        }
+    }
 
     #[test]
     fn urls() {

@@ -154,6 +154,34 @@ async fn a_file_of_variables_stands_in_for_the_environment() {
     assert_eq!(get(&server.url("/t")).await.text(), "[{\"n\":2}]");
 }
 
+/// `max_lag` of a source of MySQL was once accepted and ignored, so that its replicas were read with any
+/// lag. Settings that guard nothing may be for a database that the environment chooses.
+#[test]
+fn a_setting_of_another_database_is_refused() {
+    let chosen = "url = \"${SHOP_URL:-sqlite:one.db}\"\n";
+    let refused =
+        |name: &str, database: &str| Some(format!("`{name}` is for {database}\n    hint: leave it out"));
+    for (source, expected) in [
+        ("url = \"mysql://h/d\"\nmax_lag = \"5s\"", refused("max_lag", "PostgreSQL")),
+        ("url = \"sqlite:one.db\"\npooler = \"session\"", refused("pooler", "PostgreSQL")),
+        (&format!("{chosen}max_lag = \"5s\""), refused("max_lag", "PostgreSQL")),
+        (&format!("{chosen}roles = [\"a\"]"), refused("roles", "PostgreSQL")),
+        (&format!("{chosen}pooler = \"session\"\nfetch_bytes = \"1MiB\""), None),
+        (&format!("{chosen}pooler = \"yes\""), Some("`yes` isn't a mode of a pooler".to_owned())),
+    ] {
+        let folder = folder(&[("rowstream.toml", &format!("[source.main]\n{source}\n"))]);
+        let checked = run(folder.path(), &[], &["check"]);
+        let Some(expected) = expected else {
+            assert_eq!(checked.status.code(), Some(0), "{source}: {}", stderr(&checked));
+            continue;
+        };
+        for ran in [checked, run(folder.path(), &[], &["serve"])] {
+            assert_eq!(ran.status.code(), Some(1), "{source}");
+            assert!(stderr(&ran).contains(&expected), "{source}: {}", stderr(&ran));
+        }
+    }
+}
+
 #[test]
 fn a_line_of_the_file_that_is_none_is_named_and_not_shown() {
     let folder = folder(&[(".env", "DB=two.db\n\nPASSWORD=hunter2 twelve\n")]);

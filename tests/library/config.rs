@@ -459,7 +459,7 @@ fn batches_have_a_size_where_there_are_batches() {
     }
     for url in ["postgres://h/d", "mysql://h/d", "sqlite:main.db"] {
         let report = folder(url, "\"1MiB\"").report();
-        assert!(report.contains("only drivers (ADBC, ODBC) have batches of a size"), "{url}: {report}");
+        assert!(report.contains("`fetch_bytes` is for ADBC"), "{url}: {report}");
         assert!(report.contains("hint: leave it out"), "{url}: {report}");
     }
 }

@@ -1,4 +1,7 @@
 //! The settings of all kinds of sources: the URL, the pool and the limits.
+//!
+//! Some belong to certain databases. They're here too, so that a source is one plain value to build,
+//! compare and clone. The drivers of those databases read them from a configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,8 +29,7 @@ pub struct SourceSettings {
     pub statement_cache: usize,
     /// The rows per fetch. 0 fetches all at once, which is fastest and needs no more memory.
     pub fetch_rows: usize,
-    /// The most bytes of rows in a batch from a driver process. Other databases have no batches of
-    /// this kind.
+    /// Drivers (ADBC, ODBC): the most bytes of rows in a batch from their process.
     pub fetch_bytes: usize,
     /// The largest row, in bytes as the database sends it.
     pub max_row_bytes: usize,
@@ -37,19 +39,19 @@ pub struct SourceSettings {
     pub statement_timeout: Option<Duration>,
     /// The time that a request or statement is expected to hold its connection; `None` if unknown.
     pub expected_duration: Option<Duration>,
-    /// The bytes of a SQLite file that are mapped into memory instead of read; 0 for none.
+    /// SQLite: the bytes of the file that are mapped into memory instead of read; 0 for none.
     pub mmap: usize,
-    /// The memory limit of a driver process, in bytes. Other databases ignore it.
+    /// Drivers (ADBC, ODBC): the memory limit of their process, in bytes.
     pub worker_memory: usize,
-    /// The pooler between us and a PostgreSQL server. Other databases ignore it.
+    /// PostgreSQL: the pooler between us and the server.
     pub pooler: Pooler,
     /// The environment variables that the database's own clients read too, by name.
     pub variables: BTreeMap<&'static str, String>,
-    /// The PostgreSQL roles of a request's statements, if they depend on its token.
+    /// PostgreSQL: the roles of a request's statements, if they depend on its token.
     pub roles: Option<Roles>,
-    /// The largest lag of a PostgreSQL replica that we use; `None` for any lag.
+    /// PostgreSQL: the largest lag of a replica that we use; `None` for any lag.
     pub max_lag: Option<Duration>,
-    /// SQL scripts that fill a new SQLite file. Other databases ignore them.
+    /// SQLite: SQL scripts that fill a new file.
     pub create: Vec<PathBuf>,
 }
 

@@ -81,6 +81,7 @@ pub mod credentials;
 pub mod json;
 pub mod login;
 pub mod lookups;
+mod own_settings;
 pub mod password_command;
 pub mod pipeline;
 pub mod portions;
@@ -108,6 +109,7 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_encode::{Column, RowWriter};
 
+pub use self::own_settings::{Elsewhere, OwnSetting, SourceContext};
 pub use self::shard_read::{RowOrder, RowPlace, ShardRead};
 pub use self::table_snapshot::TableSnapshot;
 
@@ -218,6 +220,8 @@ pub trait Database: Clone + Send + Sync + 'static {
     const DIALECT: &'static Dialect;
     /// The memory that it needs.
     const SIZES: Sizes;
+    /// The settings that other databases don't have.
+    const SETTINGS: &'static [OwnSetting] = &[];
     /// A lookup that takes longer on a shared connection gets one of its own. `None` if no
     /// connections are shared.
     const LOOKUP_PATIENCE: Option<Duration> = None;

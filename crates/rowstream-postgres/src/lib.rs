@@ -22,6 +22,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`dialect`] | PostgreSQL's SQL, as data |
+//! | [`settings`] | the settings of a source that only PostgreSQL has |
 //! | [`url`], [`libpq`] | `postgres://…`, and libpq's variables and files, to connection settings |
 //! | [`wire`] | the framing of messages |
 //! | [`hosts`] | the choice of a host for a connection |
@@ -56,6 +57,7 @@ mod nested;
 mod pipeline;
 mod probe;
 mod session;
+mod settings;
 mod statement;
 mod text;
 mod types;
@@ -75,8 +77,8 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_database::pipeline::{PATIENCE, Pipelines};
 use rowstream_database::{
-    Database, HostReport, LookupAnswer, ShardRead, SharedLookups, Sizes, Snapshot, Statement, lookups,
-    portions,
+    Database, HostReport, LookupAnswer, OwnSetting, ShardRead, SharedLookups, Sizes, Snapshot, Statement,
+    lookups, portions,
 };
 use rowstream_encode::Column;
 
@@ -212,6 +214,7 @@ impl Database for Source {
         portion: |row| portions::HELD_AT_MOST.max(row),
     };
 
+    const SETTINGS: &'static [OwnSetting] = settings::OWN;
     const LOOKUP_PATIENCE: Option<Duration> = Some(PATIENCE);
 
     fn open(settings: &SourceSettings) -> Result<Self, Error> {

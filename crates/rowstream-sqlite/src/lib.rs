@@ -29,6 +29,7 @@
 //! | [`bind`] | converts parameters to values |
 //! | [`dialect`] | SQLite's SQL, as data |
 //! | [`changes`] | detects that there may be new rows |
+//! | [`settings`] | the settings of a source that only SQLite has |
 //! | [`create`] | fills a missing file from scripts |
 //! | [`fault`] | SQLite's errors |
 //! | [`library`] | limits SQLite's memory |
@@ -44,6 +45,7 @@ mod fault;
 mod library;
 pub mod plan;
 mod rows;
+mod settings;
 mod time;
 
 use std::fs::File;
@@ -62,7 +64,7 @@ use rowstream_core::params::ParamValue;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_database::blocking::{self, Driver, FileId, StatementDescription};
-use rowstream_database::{DatabaseRow, HostReport, RowLayout};
+use rowstream_database::{DatabaseRow, HostReport, OwnSetting, RowLayout};
 
 use self::connection::Connection;
 use self::plan::Plan;
@@ -113,6 +115,7 @@ impl Driver for Sqlite {
     const DIALECT: &'static Dialect = &DIALECT;
     // The thread, the page cache, the schema and compiled statements.
     const IDLE: usize = 512 * 1024;
+    const SETTINGS: &'static [OwnSetting] = settings::OWN;
     // The progress handler and the busy handler call `tick`.
     const SHARES_LOOKUPS: bool = true;
 

@@ -16,6 +16,7 @@
 //! | [`frame`] | the messages on the socket |
 //! | [`connection`] | a connection, and the rows of its statement |
 //! | `connection_string` | the connection strings of ODBC |
+//! | [`settings`] | the settings of a source that only drivers have |
 //! | [`dialect`] | the SQL that drivers' databases have in common, as data |
 //! | `child` | the driver process itself |
 
@@ -32,6 +33,7 @@ pub mod fuzzing;
 #[cfg(feature = "odbc")]
 pub mod odbc;
 mod process;
+mod settings;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -46,7 +48,7 @@ use rowstream_core::sql::Dialect;
 use rowstream_database::blocking::{Driver, FileId, StatementDescription, file_id};
 use rowstream_database::credentials::CredentialSource;
 use rowstream_database::password_command::PasswordCommand;
-use rowstream_database::{Batch, NoChanges};
+use rowstream_database::{Batch, NoChanges, OwnSetting};
 
 use self::connection::ProcessConnection;
 use self::frame::Opening;
@@ -93,6 +95,7 @@ impl<K: DriverKind> Driver for ForeignDriver<K> {
     const DIALECT: &'static Dialect = K::DIALECT;
     // Our thread. The driver's memory belongs to its process.
     const IDLE: usize = 64 * 1024;
+    const SETTINGS: &'static [OwnSetting] = settings::OWN;
 
     fn new(settings: &SourceSettings) -> Result<Self, Error> {
         let opening = K::opening(settings)?;

@@ -60,7 +60,9 @@ impl<'a> Table<'a> {
 
     /// Takes the value of a key, which becomes a known one.
     pub fn take(&mut self, key: &'static str) -> Option<Value<'a>> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         self.entries.remove(key).map(|value| self.value(key, value))
     }
 

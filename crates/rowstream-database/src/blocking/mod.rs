@@ -65,8 +65,8 @@ use self::handover::WorkerReply;
 use self::lookups::LookupQueues;
 use self::statement_cache::StatementCache;
 use super::{
-    Batch, ChangeSource, Database, DatabaseRow, HostReport, SharedLookups, Sizes, Snapshot, Statement,
-    lookups as shared,
+    Batch, ChangeSource, Database, DatabaseRow, HostReport, OwnSetting, SharedLookups, Sizes, Snapshot,
+    Statement, lookups as shared,
 };
 
 /// For the library's callbacks, on a connection's thread: returns true if the running statement
@@ -97,6 +97,8 @@ pub trait Driver: Send + Sync + Sized + 'static {
     const DIALECT: &'static Dialect;
     /// The memory of an idle connection, in bytes.
     const IDLE: usize;
+    /// See [`Database::SETTINGS`].
+    const SETTINGS: &'static [OwnSetting] = &[];
     /// Lookups of several requests share one connection and run one after the other. Set it only if
     /// the library calls [`tick`] while it works. Otherwise one lookup could delay the others
     /// without limit.
@@ -395,6 +397,7 @@ impl<D: Driver> Database for Source<D> {
         },
         portion: |row| filling::LARGEST.saturating_add(row),
     };
+    const SETTINGS: &'static [OwnSetting] = D::SETTINGS;
     const LOOKUP_PATIENCE: Option<Duration> = if D::SHARES_LOOKUPS { Some(lookups::PATIENCE) } else { None };
 
     /// Opens no connection. If the database is missing, [`Database::acquire`] fails, unless it
