@@ -10,7 +10,7 @@ use rowstream_core::diagnostic::reader::{Table, Value, set};
 use rowstream_core::diagnostic::{did_you_mean, list, shown};
 use rowstream_core::pool::PoolConfig;
 use rowstream_core::settings::SettingOrigin;
-use rowstream_core::sql::dialect::{Dialect, Location, PasswordOrigin};
+use rowstream_core::sql::dialect::{Dialect, Location};
 
 use super::features;
 use crate::database::{DatabaseKind, Elsewhere, OwnSetting, SourceContext};
@@ -65,9 +65,6 @@ pub(super) fn read(name: &str, value: &Value<'_>, context: &SourceContext<'_>) -
     }
     source.expected_duration = table.take("expected_duration").and_then(|value| value.duration());
     source.statement_timeout = table.take("statement_timeout").and_then(|value| value.duration());
-    if let Some(command) = table.take("password_command") {
-        source.password_command = read_command(&command, database, folder).unwrap_or_default();
-    }
     let is_chosen = given.as_ref().is_some_and(is_chosen_by_variable);
     for setting in DatabaseKind::ALL.iter().flat_map(|kind| kind.settings()) {
         let Some(value) = table.take(setting.name) else { continue };
@@ -278,27 +275,6 @@ fn file(dialect: &Dialect, scheme: &str, rest: &str, folder: &Path) -> Result<St
     }
 }
 
-/// A program and its arguments. A path of the program is relative to `folder`; a bare name is
-/// searched in the PATH.
-fn read_command(value: &Value<'_>, database: Option<DatabaseKind>, folder: &Path) -> Option<Vec<String>> {
-    if database.is_some_and(|database| database.dialect().urls.password == PasswordOrigin::Url) {
-        value.error_with(
-            "`password_command` is for PostgreSQL, MySQL, MariaDB, ODBC and Arrow Flight SQL",
-            "leave it out; a driver of ADBC has options for secrets, which can be in files: `${file:PATH}`",
-        );
-    }
-    let mut command: Vec<_> = value.strings()?.into_iter().map(|(word, _)| word).collect();
-    match command.first_mut() {
-        Some(program) if program.contains('/') => *program = folder.join(&program).to_str()?.to_owned(),
-        Some(program) if !program.is_empty() => {}
-        _ => value.error_with(
-            "`password_command` names no program",
-            "write a program and its arguments: `password_command = [\"/usr/bin/pass\", \"shop\"]`",
-        ),
-    }
-    Some(command)
-}
-
 #[cfg(test)]
 mod tests {
     use rowstream_core::diagnostic::{Collector, File, Variables};
@@ -329,6 +305,7 @@ mod tests {
                 "max_lag" => "'5s'",
                 "role_claim" | "anonymous_role" => "'a'",
                 "roles" | "create" => "[]",
+                "password_command" => "['pass']",
                 "mmap" | "fetch_bytes" | "worker_memory" => "'1MiB'",
                 _ => panic!("a value of `{name}` to test"),
             };

@@ -416,8 +416,8 @@ async fn a_command_writes_the_password_of_odbc() {
 #[tokio::test]
 async fn a_command_that_cannot_be_used_is_refused() {
     for (url, message) in [
-        ("sqlite:a.db", "`password_command` is for PostgreSQL, MySQL, MariaDB, ODBC and Arrow Flight SQL"),
-        ("adbc:x?uri=y", "`password_command` is for PostgreSQL, MySQL, MariaDB, ODBC and Arrow Flight SQL"),
+        ("sqlite:a.db", "`password_command` is for PostgreSQL, MySQL, ODBC, Arrow Flight SQL"),
+        ("adbc:x?uri=y", "`password_command` is for PostgreSQL, MySQL, ODBC, Arrow Flight SQL"),
         ("https://a.example", "`password_command` is for databases"),
         ("odbc:DSN=shop;pwd = {a;b}", "this source has a password in its URL, and a `password_command`"),
     ] {

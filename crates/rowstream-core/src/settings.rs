@@ -21,7 +21,7 @@ pub struct SourceSettings {
     /// The URL in the configuration, if it mentions files.
     pub template: Option<Template>,
     /// The program that prints the password for logins, and its arguments. Empty if there's none.
-    /// Only some dialects allow it.
+    /// Only some databases have logins.
     pub password_command: Vec<String>,
     /// The pool's limits.
     pub pool: PoolConfig,

@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 
 use rowstream_core::Error;
 use rowstream_core::diagnostic::is_invisible;
+use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::settings::SourceSettings;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
+
+use super::{Elsewhere, OwnSetting, SourceContext};
 
 /// The time limit for a run.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +29,32 @@ const LONGEST: u64 = 64 << 10;
 /// The number of characters of its standard error that an error shows.
 const SHOWN: usize = 300;
 
+/// The setting, for drivers whose logins have a password.
+pub const SETTING: OwnSetting = OwnSetting {
+    name: "password_command",
+    read: |value, context, settings| settings.password_command = read(value, context).unwrap_or_default(),
+    elsewhere: Elsewhere::Refused,
+    hint: "leave it out; a driver of ADBC has options for secrets, which can be in files: `${file:PATH}`",
+};
+
 const HINT: &str = "run it as the server's user: the first line that it writes is the password";
+
+/// A program and its arguments. A path of the program is relative to the configuration; a bare name
+/// is searched in the PATH.
+fn read(value: &Value<'_>, context: &SourceContext<'_>) -> Option<Vec<String>> {
+    let mut command: Vec<_> = value.strings()?.into_iter().map(|(word, _)| word).collect();
+    match command.first_mut() {
+        Some(program) if program.contains('/') => {
+            *program = context.folder.join(&program).to_str()?.to_owned();
+        }
+        Some(program) if !program.is_empty() => {}
+        _ => value.error_with(
+            "`password_command` names no program",
+            "write a program and its arguments: `password_command = [\"/usr/bin/pass\", \"shop\"]`",
+        ),
+    }
+    Some(command)
+}
 
 /// The command of a source, and the result of its last run.
 pub struct PasswordCommand {

@@ -4,8 +4,8 @@ use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Estimate, Filters,
     Functions, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults, OperatorSql, OwnOrder,
-    ParameterTypes, PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys,
-    UnorderedTypes, Urls, ValueForm,
+    ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys, UnorderedTypes,
+    Urls, ValueForm,
 };
 
 use crate::estimate;
@@ -18,7 +18,6 @@ pub static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "mysql://user@host/database",
         variables: &[],
-        password: PasswordOrigin::UrlOrCommand,
     },
     syntax: Syntax {
         quote: '`',

@@ -69,8 +69,8 @@ use rowstream_encode::Column;
 use connect::Connection;
 use rowstream_database::pipeline::{PATIENCE, Pipelines};
 use rowstream_database::{
-    Database, DatabaseSession, HostReport, LookupAnswer, ResultSet, RowSource, SharedLookups, Sizes,
-    Snapshot, Statement, login, lookups, portions,
+    Database, DatabaseSession, HostReport, LookupAnswer, OwnSetting, ResultSet, RowSource, SharedLookups,
+    Sizes, Snapshot, Statement, login, lookups, password_command, portions,
 };
 use statement::{Descriptions, StatementDescription};
 
@@ -126,6 +126,7 @@ impl Database for Source {
         session: |SourceSettings { max_row_bytes: row, .. }| 2 * wire::BUFFER + row.saturating_add(row / 2),
         portion: |row| portions::HELD_AT_MOST.max(row),
     };
+    const SETTINGS: &'static [OwnSetting] = &[password_command::SETTING];
 
     const LOOKUP_PATIENCE: Option<Duration> = Some(PATIENCE);
 

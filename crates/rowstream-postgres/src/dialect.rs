@@ -4,8 +4,8 @@ use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Estimate,
     Filters, Functions, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults, OperatorSql,
-    OwnOrder, ParameterTypes, Parts, PasswordOrigin, Placeholders, Refusal, Strings, Syntax, TableName,
-    Transactions, UniqueKeys, UnorderedTypes, Urls, ValueForm,
+    OwnOrder, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax, TableName, Transactions,
+    UniqueKeys, UnorderedTypes, Urls, ValueForm,
 };
 
 use crate::estimate;
@@ -18,7 +18,6 @@ pub static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "postgres://user@host/database",
         variables: super::libpq::VARIABLES,
-        password: PasswordOrigin::UrlOrCommand,
     },
     // Brackets are subscripts here, and a colon in them belongs to a slice.
     syntax: Syntax {

@@ -22,7 +22,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`dialect`] | PostgreSQL's SQL, as data |
-//! | [`settings`] | the settings of a source that only PostgreSQL has |
+//! | [`settings`] | the settings of a source that not every database has |
 //! | [`url`], [`libpq`] | `postgres://…`, and libpq's variables and files, to connection settings |
 //! | [`wire`] | the framing of messages |
 //! | [`hosts`] | the choice of a host for a connection |

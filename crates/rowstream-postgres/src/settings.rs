@@ -1,11 +1,12 @@
-//! The settings of a source that only PostgreSQL has.
+//! The settings of a source that not every database has.
 
 use rowstream_core::diagnostic::reader::{Value, set};
 use rowstream_core::settings::{Pooler, Roles, SourceSettings};
-use rowstream_database::{Elsewhere, OwnSetting, SourceContext};
+use rowstream_database::{Elsewhere, OwnSetting, SourceContext, password_command};
 
 /// In the order in which they're read: roles need `role_claim`.
 pub(super) const OWN: &[OwnSetting] = &[
+    password_command::SETTING,
     OwnSetting {
         name: "pooler",
         read: |value, _, settings| set(&mut settings.pooler, read_pooler(value)),

@@ -5,20 +5,13 @@ use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Filters,
     Functions, Keys, LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes,
-    PasswordOrigin, Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls,
-    ValueForm,
+    Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls, ValueForm,
 };
 
 /// SQLite's SQL.
 pub static DIALECT: Dialect = Dialect {
     name: "SQLite",
-    urls: Urls {
-        schemes: &["sqlite"],
-        location: Location::File,
-        example: "sqlite:FILE",
-        variables: &[],
-        password: PasswordOrigin::Url,
-    },
+    urls: Urls { schemes: &["sqlite"], location: Location::File, example: "sqlite:FILE", variables: &[] },
     syntax: Syntax {
         quote: '"',
         identifiers: &[Quotes::Doubled(b'`'), Quotes::Pair(b'[', b']')],

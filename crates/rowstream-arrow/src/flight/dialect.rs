@@ -3,7 +3,7 @@
 
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Lists,
-    Location, Names, ParameterTypes, PasswordOrigin, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
+    Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
 };
 
 /// The SQL of servers of Arrow Flight SQL.
@@ -14,7 +14,6 @@ pub(super) static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "flightsql://user@host:port",
         variables: &[],
-        password: PasswordOrigin::UrlOrCommand,
     },
     syntax: Syntax {
         quote: '"',

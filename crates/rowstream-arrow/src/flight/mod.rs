@@ -42,7 +42,8 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_database::statements::Statements;
 use rowstream_database::{
-    Batch, Database, DatabaseSession, NoAnswer, NoChanges, Ping, Sizes, Snapshot, Statement, login,
+    Batch, Database, DatabaseSession, NoAnswer, NoChanges, OwnSetting, Ping, Sizes, Snapshot, Statement,
+    login, password_command,
 };
 use rowstream_encode::Column;
 
@@ -92,6 +93,7 @@ impl Database for Source {
         },
         portion: |row| row,
     };
+    const SETTINGS: &'static [OwnSetting] = &[password_command::SETTING];
 
     fn open(settings: &SourceSettings) -> Result<Self, Error> {
         Ok(Self(Arc::new(SourceState {

@@ -6,11 +6,13 @@ use percent_encoding::percent_decode_str;
 use rowstream_core::Error;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
+use rowstream_database::OwnSetting;
 use rowstream_database::blocking;
 use rowstream_database::table_files::is_table_file;
 
 use super::dialect::{self, DUCKDB_LIBRARY};
 use super::frame::{AdbcOpening, Opening};
+use super::settings::{FETCH_BYTES, WORKER_MEMORY};
 use super::{DriverKind, ForeignDriver};
 
 pub use crate::arrow_rows::{Layout, Row};
@@ -23,6 +25,7 @@ pub struct Adbc;
 
 impl DriverKind for Adbc {
     const DIALECT: &'static Dialect = &dialect::ADBC;
+    const SETTINGS: &'static [OwnSetting] = &[FETCH_BYTES, WORKER_MEMORY];
     const SURVIVES: bool = true;
 
     fn opening(settings: &SourceSettings) -> Result<Opening, Error> {

@@ -5,8 +5,8 @@
 use rowstream_core::sql::dialect::Quotes;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Filters, Keys,
-    LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes, PasswordOrigin,
-    Placeholders, Refusal, Strings, Syntax, Urls, ValueForm,
+    LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes, Placeholders,
+    Refusal, Strings, Syntax, Urls, ValueForm,
 };
 use rowstream_core::sql::{Operator, Outline};
 
@@ -27,13 +27,7 @@ pub(super) const NAME: char = '\0';
 #[cfg(feature = "odbc")]
 pub(super) static ODBC: Dialect = Dialect {
     name: "ODBC",
-    urls: Urls {
-        schemes: &["odbc"],
-        location: Location::Driver,
-        example: "odbc:DSN=shop",
-        variables: &[],
-        password: PasswordOrigin::UrlOrCommand,
-    },
+    urls: Urls { schemes: &["odbc"], location: Location::Driver, example: "odbc:DSN=shop", variables: &[] },
     syntax: Syntax {
         quote: NAME,
         identifiers: &[Quotes::Doubled(b'`'), Quotes::Doubled(NAME as u8)],
@@ -56,7 +50,6 @@ pub(super) const COMMON: Dialect = Dialect {
         location: Location::Driver,
         example: "duckdb:FILE",
         variables: &[DUCKDB_LIBRARY],
-        password: PasswordOrigin::Url,
     },
     syntax: Syntax {
         quote: '"',

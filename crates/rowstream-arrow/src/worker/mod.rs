@@ -59,6 +59,9 @@ pub trait DriverKind: Send + Sync + 'static {
     /// The SQL of their databases.
     const DIALECT: &'static Dialect;
 
+    /// See [`Driver::SETTINGS`].
+    const SETTINGS: &'static [OwnSetting];
+
     /// True if a connection is still usable after a statement was cancelled.
     const SURVIVES: bool;
 
@@ -95,7 +98,7 @@ impl<K: DriverKind> Driver for ForeignDriver<K> {
     const DIALECT: &'static Dialect = K::DIALECT;
     // Our thread. The driver's memory belongs to its process.
     const IDLE: usize = 64 * 1024;
-    const SETTINGS: &'static [OwnSetting] = settings::OWN;
+    const SETTINGS: &'static [OwnSetting] = K::SETTINGS;
 
     fn new(settings: &SourceSettings) -> Result<Self, Error> {
         let opening = K::opening(settings)?;

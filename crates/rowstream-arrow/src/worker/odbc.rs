@@ -3,10 +3,11 @@
 use rowstream_core::Error;
 use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
-use rowstream_database::blocking;
+use rowstream_database::{OwnSetting, blocking, password_command};
 
 use super::connection_string::attributes;
 use super::frame::{OdbcOpening, Opening};
+use super::settings::{FETCH_BYTES, WORKER_MEMORY};
 use super::{DriverKind, ForeignDriver, dialect};
 
 pub use crate::arrow_rows::{Layout, Row};
@@ -19,6 +20,7 @@ pub struct Odbc;
 
 impl DriverKind for Odbc {
     const DIALECT: &'static Dialect = &dialect::ODBC;
+    const SETTINGS: &'static [OwnSetting] = &[password_command::SETTING, FETCH_BYTES, WORKER_MEMORY];
     // After a cancellation, MariaDB's driver continues to read in the middle of a row, as long as
     // we ask.
     const SURVIVES: bool = false;

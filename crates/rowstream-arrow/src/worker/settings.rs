@@ -9,20 +9,19 @@ use rowstream_database::{Elsewhere, OwnSetting};
 /// With larger ones, a few streams fill the memory of their driver process.
 const BATCHES: RangeInclusive<usize> = 4 << 10..=64 << 20;
 
-pub(super) const OWN: &[OwnSetting] = &[
-    OwnSetting {
-        name: "fetch_bytes",
-        read: |value, _, settings| set(&mut settings.fetch_bytes, read_batch(value)),
-        elsewhere: Elsewhere::IgnoredIfChosen,
-        hint: "leave it out; `fetch_rows` says how many rows PostgreSQL sends at once",
-    },
-    OwnSetting {
-        name: "worker_memory",
-        read: |value, _, settings| set(&mut settings.worker_memory, value.size()),
-        elsewhere: Elsewhere::IgnoredIfChosen,
-        hint: "leave it out",
-    },
-];
+pub(super) const FETCH_BYTES: OwnSetting = OwnSetting {
+    name: "fetch_bytes",
+    read: |value, _, settings| set(&mut settings.fetch_bytes, read_batch(value)),
+    elsewhere: Elsewhere::IgnoredIfChosen,
+    hint: "leave it out; `fetch_rows` says how many rows PostgreSQL sends at once",
+};
+
+pub(super) const WORKER_MEMORY: OwnSetting = OwnSetting {
+    name: "worker_memory",
+    read: |value, _, settings| set(&mut settings.worker_memory, value.size()),
+    elsewhere: Elsewhere::IgnoredIfChosen,
+    hint: "leave it out",
+};
 
 /// The longest batch of a driver, in bytes.
 fn read_batch(value: &Value<'_>) -> Option<usize> {

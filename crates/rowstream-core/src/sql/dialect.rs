@@ -125,17 +125,6 @@ pub struct Urls {
     /// Environment variables that fill in parts missing from the URL, as in the database's own
     /// clients.
     pub variables: &'static [&'static str],
-    /// The origin of a login's password.
-    pub password: PasswordOrigin,
-}
-
-/// The origin of a login's password. The URL is read again after a failed login.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PasswordOrigin {
-    /// The URL, if there are logins at all.
-    Url,
-    /// The URL, or a command.
-    UrlOrCommand,
 }
 
 /// The target of a database's URL.
@@ -684,7 +673,6 @@ pub mod samples {
             location: Location::Server,
             example: "numbered://host",
             variables: &[],
-            password: PasswordOrigin::Url,
         },
         syntax: Syntax {
             quote: '"',
@@ -728,7 +716,6 @@ pub mod samples {
             location: Location::File,
             example: "bracketed:FILE",
             variables: &[],
-            password: PasswordOrigin::Url,
         },
         syntax: BRACKETS,
         placeholders: Placeholders::ByNumber('?'),
@@ -763,7 +750,6 @@ pub mod samples {
             location: Location::Server,
             example: "anonymous://host",
             variables: &[],
-            password: PasswordOrigin::Url,
         },
         syntax: Syntax { quote: '`', ..BRACKETS },
         placeholders: Placeholders::ByOccurrence,
