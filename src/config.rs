@@ -243,7 +243,7 @@ impl Config {
         read::load_partly(path, &|name| std::env::var(name).ok())
     }
 
-    /// A configuration with one source, named `main`, and one endpoint, `/rows`. PostgreSQL infers
+    /// A configuration with one source, named `database`, and one endpoint, `/rows`. PostgreSQL infers
     /// the types of its parameters.
     ///
     /// # Errors
@@ -252,7 +252,7 @@ impl Config {
         Self::single_with(url, Path::new("--sql"), sql, Purpose::Serve, &[])
     }
 
-    /// A configuration with one source, named `main`, and one endpoint, `/rows`, for a statement.
+    /// A configuration with one source, named `database`, and one endpoint, `/rows`, for a statement.
     /// Errors refer to the statement by `path`. `arguments` has the types
     /// and values of its parameters.
     ///

@@ -18,7 +18,8 @@ use crate::database::{DatabaseFile, DatabaseKind, is_csv, is_table_file};
 use crate::endpoint::{or_colon, read as endpoint};
 use crate::source::SourceConfig;
 
-const SOURCE: &str = "main";
+/// The name of the source. Messages show it to users who have named none.
+const SOURCE: &str = "database";
 
 /// One `-p` of `query` or `--param` of `serve`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -468,7 +468,7 @@ async fn query_says_what_fails() {
         (&[&url, "select :a as a"], "`a`"),
         (&[&url, "select 1", "-p", "b=1"], "`b`"),
         (&["sqlite:/nowhere/a.db", "select 1"], "error: there is no file `/nowhere/a.db`\n"),
-        (&["postgres://u@127.0.0.1:1/d", "select 1"], "main"),
+        (&["postgres://u@127.0.0.1:1/d", "select 1"], "source `database` cannot be reached"),
         (&["oracle://h/d", "select 1"], "oracle"),
     ] {
         let ran = rowstream(&[&["query"], arguments].concat()).await;
@@ -1006,7 +1006,7 @@ async fn commands_say_why_a_database_does_not_let_them_in() {
         // HTTP clients don't see the reason.
         for path in ["/rows", "/_rowstream/ready"] {
             let reply = get(&server.url(path)).await;
-            assert_eq!(reply.json()["detail"], "source `main` cannot be reached", "{}", reply.text());
+            assert_eq!(reply.json()["detail"], "source `database` cannot be reached", "{}", reply.text());
             assert!(!reply.text().contains("user") && !reply.text().contains("exist"), "{}", reply.text());
         }
     }

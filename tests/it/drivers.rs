@@ -367,7 +367,7 @@ fn what_is_wrong_is_said() {
     let mut without = Command::new(program());
     without.args(["query", "duckdb:", "select 1"]).env_remove("ROWSTREAM_DUCKDB");
     let said = String::from_utf8(without.output().unwrap().stderr).unwrap();
-    assert!(said.contains("the driver of source `main` cannot be loaded"), "{said}");
+    assert!(said.contains("the driver of source `database` cannot be loaded"), "{said}");
     assert!(said.contains("ROWSTREAM_DUCKDB=/path/to/libduckdb.so"), "{said}");
     let missing = refused(&["duckdb:", "select :x as x"]);
     assert!(missing.contains("`x`"), "{missing}");

@@ -47,7 +47,7 @@ fn a_missing_feature_is_an_error_with_the_command_that_builds_it() {
 fn a_default_build_has_flight_sql_odbc_and_http3() {
     for url in ["flightsql://127.0.0.1:1", "odbc:DSN=none"] {
         let said = stderr("", &["query", url, "select 1"]);
-        assert!(said.contains("source `main` cannot be reached"), "{url}: {said}");
+        assert!(said.contains("source `database` cannot be reached"), "{url}: {said}");
     }
     let said = stderr("[tls]\nhttp3 = true\ncertificate = \"none.pem\"\nkey = \"none.pem\"\n", &["check"]);
     assert!(said.contains("none.pem") && !said.contains("built without"), "{said}");

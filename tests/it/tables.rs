@@ -666,7 +666,7 @@ async fn a_slip_makes_no_database() {
         (&["query", &slip, "select 1"], "hint: did you mean `"),
         (&["query", &url, "select 1"], "shp.db"),
         (&["serve", &empty], "this database has no readable table or view"),
-        (&["serve", "postgres://me:hunter2@127.0.0.1:1/d"], "source `main`"),
+        (&["serve", "postgres://me:hunter2@127.0.0.1:1/d"], "source `database`"),
     ] {
         let ran = rowstream(arguments).await;
         let said = String::from_utf8_lossy(&ran.stderr);

@@ -1022,7 +1022,10 @@ fn one_statement_without_a_file() {
         &typed,
     )
     .unwrap();
-    assert_eq!((config.sources[0].name.as_str(), config.sources[0].url.as_str()), ("main", "sqlite:shop.db"));
+    assert_eq!(
+        (config.sources[0].name.as_str(), config.sources[0].url.as_str()),
+        ("database", "sqlite:shop.db")
+    );
     let endpoint = &config.endpoints[0];
     assert_eq!(
         (endpoint.path.as_str(), &*endpoint.statements()[0].query.sql),
