@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::http::raw;
 use crate::support::drivers::duckdb;
 use crate::support::{
-    Client, Ended, Launch, MariaDb, Reply, Server, TestDb, get, mariadb_port, program, rowstream,
+    Client, Ended, Launch, MariaDb, Reply, Server, TestDb, get, logins, mariadb_port, program, rowstream,
 };
 use crate::worked::{Listening, Started};
 
@@ -204,6 +204,40 @@ async fn postgres_keys_of_all_types_find_rows() {
     }
     for path in ["/by_mood/bored", "/by_domain/abcd"] {
         assert_eq!(get(&server.url(path)).await.status.as_u16(), 400, "{path}");
+    }
+}
+
+/// A table was left out without a word if the role may read only some of its columns. A key of which the role
+/// can't read a part makes no pages and no lookups, because rows would look alike.
+#[tokio::test]
+async fn postgres_columns_are_served_that_the_role_may_read() {
+    let db = TestDb::new().await;
+    let user = logins::SCRAM.user;
+    db.execute(&format!(
+        "create table part (id integer primary key, seen integer, unseen integer); insert into part values (1, 2, 3);
+        create table child (id integer primary key, part integer references part, note text);
+        insert into child values (4, 1, 'a');
+        create table pair (a integer, b integer, n integer, primary key (a, b));
+        insert into pair values (1, 1, 5), (1, 2, 6);
+        create view totals as select 7 as total, 8 as secret;
+        create table unseen (id integer primary key);
+        grant select (id, seen) on part to {user}; grant select (id, part) on child to {user};
+        grant select (a, n) on pair to {user}; grant select (total) on totals to {user}"
+    ))
+    .await;
+    let server = started(&db.url_of(&logins::SCRAM, "sslmode=disable")).await;
+    for (path, expected) in [
+        ("/part/1", json!({"id": 1, "seen": 2})),
+        ("/part?seen=eq.2", json!([{"id": 1, "seen": 2}])),
+        ("/part/1/child", json!([{"id": 4, "part": 1}])),
+        ("/pair?limit=1&order=n", json!([{"a": 1, "n": 5}])),
+        ("/totals", json!([{"total": 7}])),
+    ] {
+        assert_eq!(json_of(&server, path).await, expected, "{path}");
+    }
+    assert_eq!(next(&get(&server.url("/pair?limit=1")).await), None);
+    for (path, status) in [("/unseen", 404), ("/pair/1", 404), ("/part?unseen=eq.3", 400)] {
+        assert_eq!(get(&server.url(path)).await.status.as_u16(), status, "{path}");
     }
 }
 

@@ -148,16 +148,17 @@ const FILTERS: Filters = Filters {
     own_order: OwnOrder::STANDARD,
 };
 
-/// The tables and views that a statement finds by bare name in the schemas of `search_path`. The
-/// rows of a partition belong to its table.
+/// The tables and views that a statement finds by bare name in the schemas of `search_path`, if the
+/// role may read some of their columns. The rows of a partition belong to its table.
 const TABLES: &str = "select c.relname::text as name, case when c.relkind in ('v', 'm') then 'view' else 'table' end as kind
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
-      and n.nspname = any (current_schemas(false)) and pg_table_is_visible(c.oid) and has_table_privilege(c.oid, 'select')
+      and n.nspname = any (current_schemas(false)) and pg_table_is_visible(c.oid) and has_any_column_privilege(c.oid, 'select')
     order by c.relname collate \"C\"";
 
-/// A column whose type no parameter has becomes a text. We cast to the type without its length,
-/// which would cut the text. A composite can't be read back from a cursor.
+/// The columns that the role may read, and the key if it may read all of it. A column whose type no
+/// parameter has becomes a text. We cast to the type without its length, which would cut the text. A
+/// composite can't be read back from a cursor.
 const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type, case
       when t.typtype in ('c', 'p') then null
       when t.oid in (20, 21, 23) then 'integer'
@@ -194,8 +195,11 @@ const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a
     left join (
       select i.indrelid, k.number, k.place from pg_index i, unnest(i.indkey) with ordinality k(number, place)
       where i.indisprimary and k.place <= i.indnkeyatts
+        and (select bool_and(has_column_privilege(i.indrelid, own.number, 'select'))
+          from unnest(i.indkey) with ordinality own(number, place) where own.place <= i.indnkeyatts)
     ) key on key.indrelid = a.attrelid and key.number = a.attnum
     where a.attrelid = to_regclass(quote_ident(:table)) and a.attnum > 0 and not a.attisdropped
+      and has_column_privilege(a.attrelid, a.attnum, 'select')
     order by a.attnum";
 
 /// A key of a partitioned table, or to one, has copies for its partitions.
