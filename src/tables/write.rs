@@ -145,10 +145,11 @@ pub(super) fn condition(quoted: &str, name: &str, column: &Column) -> String {
     equal.replace("{v}", &value).replace("{c}", quoted)
 }
 
-/// `select … from …`, on two lines.
+/// `select … from …`, on two lines. The database itself says what's wrong with a view that has no columns.
 fn select(table: &Table) -> String {
     let quoted: Vec<_> = table.columns.iter().map(|column| table.dialect.quoted(&column.name)).collect();
-    format!("select {}\nfrom {}\n", quoted.join(", "), table.dialect.quoted(&table.name))
+    let columns = if quoted.is_empty() { "*".to_owned() } else { quoted.join(", ") };
+    format!("select {columns}\nfrom {}\n", table.dialect.quoted(&table.name))
 }
 
 fn summary(table: &Table) -> String {

@@ -132,14 +132,15 @@ const FILTERS: Filters = Filters {
     own_order: OwnOrder { quote: '`', nulls: None },
 };
 
-/// The tables and views that a user may read in the URL's database. The catalog compares names
-/// without regard to capital letters, so they aren't in the order of their bytes.
+/// The tables and views that a user may read in the URL's database, and views without columns: their
+/// tables are gone. The catalog compares names without regard to capital letters, so they aren't in the
+/// order of their bytes.
 const TABLES: &str = "select t.table_name as name, if(t.table_type = 'VIEW', 'view', 'table') as kind
     from information_schema.tables t
     where t.table_schema = database() and t.table_type in ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')
-      and exists (
-        select 1 from information_schema.columns c
-        where c.table_schema = t.table_schema and c.table_name = t.table_name and find_in_set('select', c.privileges))
+      and coalesce((
+        select max(find_in_set('select', c.privileges) > 0) from information_schema.columns c
+        where c.table_schema = t.table_schema and c.table_name = t.table_name), t.table_type = 'VIEW')
     order by cast(t.table_name as binary)";
 
 /// MariaDB sorts the three collations of latin7 with another blank than it compares them. It also
