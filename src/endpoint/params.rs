@@ -113,11 +113,13 @@ fn read_table(mut table: Table<'_>, param: &mut Param) {
     let typed = table.require("type", &hint).is_some_and(|value| read_type(&value, param));
     param.summary = table.take("summary").and_then(|value| value.string());
     read_place(&mut table, param);
+    let local = table.take("local");
     let optional = table.take("optional");
     let bounds = (table.take("min"), table.take("max"), table.take("enum"), table.take("default"));
     // If the type is unknown, its values can't be checked.
     if typed {
         let (min, max, allowed, default) = bounds;
+        read_local(local, param);
         read_bounds(min.as_ref(), max.as_ref(), param);
         read_allowed(allowed, param);
         read_default(optional, default, param);
@@ -206,6 +208,16 @@ fn read_bound(key: &str, value: &Value<'_>, param: &Param) -> Option<ParamValue>
     }
     // Parsed without the limits of `param`, because its `min` must not apply to its `max`.
     read_one(key, value, &Param::new(&param.name, param.kind))
+}
+
+fn read_local(value: Option<Value<'_>>, param: &mut Param) {
+    let Some(value) = value else { return };
+    param.local = value.boolean() == Some(true);
+    if param.local && param.kind != ParamType::Text {
+        let message =
+            format!("`local` of `{}` has no meaning for the type `{}`", param.name, param.kind.name());
+        value.error_with(message, "only a `text` can be a date and time without an offset");
+    }
 }
 
 fn read_allowed(value: Option<Value<'_>>, param: &mut Param) {

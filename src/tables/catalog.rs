@@ -19,6 +19,9 @@ use crate::stream::RowStream;
 /// The parameter of [`Catalog::columns`].
 const TABLE: &str = "table";
 
+/// The `param` of a column whose dates and times have no offset.
+const LOCAL: &str = "local";
+
 /// The most foreign keys that a warning names.
 const NAMED: usize = 10;
 
@@ -70,6 +73,8 @@ pub(crate) struct Column {
     /// The type of a parameter that finds a row. `None` if neither a parameter nor a cursor can
     /// contain its values.
     pub(crate) param: Option<ParamType>,
+    /// True if the parameter is a date and time without an offset.
+    pub(crate) local: bool,
     /// The type to cast the parameter to before the comparison, if that's necessary.
     pub(crate) cast: Option<String>,
     /// The condition with the column `{c}` and the parameter `{v}`, if it isn't that they're equal.
@@ -331,7 +336,8 @@ async fn columns(
     let column = |row: &Value| Column {
         name: text(row, "name"),
         type_name: text(row, "type"),
-        param: row["param"].as_str().and_then(ParamType::from_name),
+        param: row["param"].as_str().and_then(param_type),
+        local: row["param"] == LOCAL,
         cast: row["cast"].as_str().map(str::to_owned),
         equal: row["equal"].as_str().map(str::to_owned),
         place: row["place"].as_u64().unwrap_or_default(),
@@ -339,6 +345,11 @@ async fn columns(
         unordered: row["unordered"].as_str().map(str::to_owned),
     };
     Ok(rows.iter().map(column).collect())
+}
+
+/// The type of a parameter, as a catalog names it.
+fn param_type(name: &str) -> Option<ParamType> {
+    if name == LOCAL { Some(ParamType::Text) } else { ParamType::from_name(name) }
 }
 
 /// All foreign keys.

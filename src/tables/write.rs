@@ -115,7 +115,11 @@ fn own_link(table: &Table) -> Option<String> {
 fn params(names: &[String], key: &[&Column]) -> String {
     let mut text = "[params]\n".to_owned();
     for (name, column) in names.iter().zip(key) {
-        let _ = writeln!(text, "{name} = \"{}\"", column.param.unwrap_or(ParamType::Text).name());
+        let kind = column.param.unwrap_or(ParamType::Text).name();
+        let _ = match column.local {
+            true => writeln!(text, "{name} = {{ type = \"{kind}\", local = true }}"),
+            false => writeln!(text, "{name} = \"{kind}\""),
+        };
     }
     text
 }

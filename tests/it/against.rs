@@ -135,6 +135,13 @@ async fn changes_of_requests() {
             &["breaks requests: GET /a: the parameter `since` accepts only the values of an `enum` now"],
         ),
         (
+            "header = \"X-Client\"",
+            "header = \"X-Client\", local = true",
+            &[
+                "breaks requests: GET /a: the header `x-client` accepts only dates and times without an offset now",
+            ],
+        ),
+        (
             ", \"SENT\"",
             "",
             &["breaks requests: GET /a: the parameter `status` doesn't accept `SENT` anymore"],

@@ -170,6 +170,7 @@ async fn postgres_keys_of_all_types_find_rows() {
         create table by_domain (d short primary key); insert into by_domain values ('abc');
         create table by_char (c char(5) primary key); insert into by_char values ('ab');
         create table by_time (t timestamp primary key); insert into by_time values ('2024-01-02 03:04:05.678');
+        insert into by_time values ('infinity');
         create table by_instant (t timestamptz primary key); insert into by_instant values ('2024-01-02T03:04:05Z');
         create table by_day (d date primary key); insert into by_day values ('2024-01-02');
         create table by_real (r real primary key); insert into by_real values (0.1);
@@ -188,6 +189,7 @@ async fn postgres_keys_of_all_types_find_rows() {
         "/by_domain/abc",
         "/by_char/ab",
         "/by_time/2024-01-02T03:04:05.678",
+        "/by_time/infinity",
         "/by_instant/2024-01-02T03:04:05Z",
         "/by_day/2024-01-02",
         "/by_real/0.1",
@@ -199,6 +201,7 @@ async fn postgres_keys_of_all_types_find_rows() {
     ] {
         json_of(&server, path).await;
     }
+    offsets_are_refused(&server).await;
     for path in ["/unseen", "/part_one", "/by_composite/1", "/with_include/1/2"] {
         assert_eq!(get(&server.url(path)).await.status.as_u16(), 404, "{path}");
     }
@@ -461,10 +464,29 @@ async fn mariadb_keys_of_all_types_find_rows() {
         json_of(&server, path).await;
     }
     assert_eq!(json_of(&server, "/part/1").await, json!({"id": 1, "seen": 2}));
+    assert_eq!(json_of(&server, "/by_time/2024-01-02%2003:04:05.678").await["t"], "2024-01-02T03:04:05.678");
+    offsets_are_refused(&server).await;
     for path in ["/unseen", "/numbers", "/by_float/0.1", "/by_bytes/x", "/by_mood/bored", "/by_time/never"] {
         assert_eq!(get(&server.url(path)).await.status.as_u16(), 404, "{path}");
     }
     db.execute(&format!("drop user {user}"));
+}
+
+/// Filters refused a time with an offset for a column without a time zone. A lookup by it was a 404 in MariaDB, and
+/// PostgreSQL ignored the offset and found the row.
+async fn offsets_are_refused(server: &Listening) {
+    for offset in ["Z", "%2B00:00", "%2B02:00", "-04"] {
+        let time = format!("2024-01-02T03:04:05.678{offset}");
+        for path in [format!("/by_time/{time}"), format!("/by_time?t=eq.{time}")] {
+            let reply = get(&server.url(&path)).await;
+            assert_eq!(reply.status.as_u16(), 400, "{path}: {}", reply.text());
+            assert!(
+                reply.text().contains("without an offset: write `2026-03-01T09:00:00`"),
+                "{}",
+                reply.text()
+            );
+        }
+    }
 }
 
 /// A row of SQLite whose key is a `datetime` or `boolean` was a 404 by the value that its own JSON has,

@@ -737,6 +737,11 @@ fn faults_of_endpoints() {
             "2:20: `min` of `a` has no meaning for the type `text`\n    hint: only `integer` and `number` have bounds",
         ),
         (
+            "/*[params]\na={type=\"timestamp\",local=true}\n*/ select :a",
+            "2:27: `local` of `a` has no meaning for the type `timestamp`\n    hint: only a `text` can be a date and time \
+             without an offset",
+        ),
+        (
             "/*[params]\na={type=\"integer\",min=2,max=1}\n*/ select :a",
             "2:29: `max` of `a` is less than its `min`",
         ),

@@ -19,7 +19,7 @@ pub use body::{
     BodyParams, BodyType, NULL_CONDITION, Pair, TakenPairs, has_name, memory_of_values, take_pairs,
 };
 pub use follow::{CouchFeed, FollowMode};
-pub use parse::percent_decode;
+pub use parse::{check_local, no_local_time, percent_decode};
 pub use shard::{RequestedShard, Shard};
 
 use crate::diagnostic::suggest;
@@ -140,6 +140,9 @@ pub struct Param {
     pub max: Option<ParamValue>,
     /// The allowed values. Empty: all.
     pub allowed: Vec<ParamValue>,
+    /// True for a text that is a date and time without an offset (`local = true`). For a column without a
+    /// time zone, databases ignore an offset, or find no row.
+    pub local: bool,
     /// A line for people.
     pub summary: Option<String>,
 }
@@ -156,6 +159,7 @@ impl Param {
             min: None,
             max: None,
             allowed: Vec::new(),
+            local: false,
             summary: None,
         }
     }

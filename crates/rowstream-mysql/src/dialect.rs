@@ -153,7 +153,8 @@ const COLUMNS: &str = "select c.column_name as name, c.column_type as type, case
       when c.data_type = 'bigint' then if(c.column_type like '%unsigned%', 'number', 'integer')
       when c.data_type in ('decimal', 'double', 'bit') then 'number'
       when c.data_type in ('date', 'timestamp', 'uuid') then c.data_type
-      when c.data_type in ('datetime', 'time', 'char', 'varchar', 'tinytext', 'text', 'mediumtext', 'longtext',
+      when c.data_type = 'datetime' then 'local'
+      when c.data_type in ('time', 'char', 'varchar', 'tinytext', 'text', 'mediumtext', 'longtext',
         'enum', 'set', 'inet4', 'inet6') then 'text'
       end as param, case
       when c.data_type in ('datetime', 'time') then concat(c.data_type, '(6)')

@@ -165,6 +165,7 @@ const COLUMNS: &str = "select a.attname::text as name, format_type(a.atttypid, a
       when t.oid in (700, 701, 1700) then 'number'
       when t.oid = 16 then 'boolean'
       when t.oid = 1082 then 'date'
+      when t.oid = 1114 then 'local'
       when t.oid = 1184 then 'timestamp'
       when t.oid = 2950 then 'uuid'
       else 'text' end as param, case

@@ -6,7 +6,7 @@ use rowstream_core::Error;
 use rowstream_core::datetime::{instant, split_leap_second};
 use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::filter::{Comparison, Condition, Truth};
-use rowstream_core::params::{BindType, Param, ParamType, ParamValue};
+use rowstream_core::params::{BindType, Param, ParamType, ParamValue, check_local, no_local_time};
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{OperatorSql, ParameterTypes, Placeholders, TimeComparisons};
 use rowstream_encode::{Column, ColumnKind};
@@ -353,12 +353,6 @@ fn type_of(column: &Column) -> String {
     shown(&column.type_name)
 }
 
-/// Checks that a date and time has no offset, which databases would ignore.
-fn check_local(text: &str) -> Result<(), String> {
-    let time = text.split_once(['T', 't', ' ']).map_or("", |(_, time)| time);
-    if time.contains(['+', '-', '[', 'Z', 'z']) { Err(no_local_time(text)) } else { Ok(()) }
-}
-
 /// A time in microseconds since 1970, and its text for SQLite, which has no second 60.
 fn utc_time(text: &str) -> Option<(i64, String)> {
     let (time, seconds) = split_leap_second(text)?;
@@ -376,10 +370,6 @@ fn local_time(text: &str) -> Result<ParamValue, String> {
     let time = time.parse::<DateTime>().and_then(|time| time.checked_add(Span::new().seconds(seconds)));
     let time = time.map_err(|_| no_local_time(text))?;
     Ok(ParamValue::Text(format!("{} {}", time.date(), time.time())))
-}
-
-fn no_local_time(text: &str) -> String {
-    format!("{} is not a date and time without an offset: write `2026-03-01T09:00:00`", shown(text))
 }
 
 /// Checks a time of MySQL, which may have several hundred hours and a sign.

@@ -34,6 +34,9 @@ impl Param {
 
     /// Converts the text of a list's element, or of a parameter that isn't a list.
     pub fn parse_one(&self, text: &str) -> Result<ParamValue, String> {
+        if self.local {
+            check_local(text)?;
+        }
         let value = self.kind.parse(text)?;
         if self.min.as_ref().is_some_and(|min| value.order(min) == Ordering::Less) {
             return Err(format!("{} is less than {}", shown(text), shown_bound(&self.min)));
@@ -217,6 +220,20 @@ fn timestamp_offset(text: &str) -> Option<&str> {
 
 fn not_a_timestamp(text: &str) -> String {
     format!("{} is not a timestamp (YYYY-MM-DDThh:mm:ss, with `Z` or an offset)", shown(text))
+}
+
+/// Checks that a date and time has no offset, which databases would ignore.
+///
+/// # Errors
+/// A message for the user.
+pub fn check_local(text: &str) -> Result<(), String> {
+    let time = text.split_once(['T', 't', ' ']).map_or("", |(_, time)| time);
+    if time.contains(['+', '-', '[', 'Z', 'z']) { Err(no_local_time(text)) } else { Ok(()) }
+}
+
+/// The message for a text that isn't a date and time without an offset.
+pub fn no_local_time(text: &str) -> String {
+    format!("{} is not a date and time without an offset: write `2026-03-01T09:00:00`", shown(text))
 }
 
 /// ISO 8601 without a sign and in capitals, the form that every database reads in the same way.

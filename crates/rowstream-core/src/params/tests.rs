@@ -154,6 +154,22 @@ fn timestamps_that_are_none() {
     }
 }
 
+#[test]
+fn local_times_have_no_offset() {
+    let local = Param { local: true, ..param("p", ParamType::Text) };
+    for text in
+        ["2024-05-06T07:08:09.5", "2024-05-06 07:08", "2024-05-06", "infinity", "-infinity", "0044-03-15 BC"]
+    {
+        assert_eq!(local.parse(text), Ok(ParamValue::Text(text.to_owned())));
+    }
+    for text in
+        ["2024-05-06T07:08:09Z", "2024-05-06t07:08+02:00", "2024-05-06 07:08-04", "2024-05-06T07:08[UTC]"]
+    {
+        let message = local.parse(text).unwrap_err();
+        assert!(message.contains("without an offset: write `2026-03-01T09:00:00`"), "{message}");
+    }
+}
+
 /// A `+` is a blank only in queries and forms, so the hint was false for others.
 #[test]
 fn a_plus_is_a_blank_in_queries_and_forms() {

@@ -606,7 +606,8 @@ pub struct Catalog {
     ///
     /// - `name`;
     /// - `type`;
-    /// - `param`, the type of a parameter that finds a row by this column, or NULL;
+    /// - `param`, the type of a parameter that finds a row by this column, `local` for a text that is a date
+    ///   and time without an offset, or NULL;
     /// - `cast`, the type that the parameter is cast to before the comparison, or NULL;
     /// - `place`, the place in the primary key, or 0;
     /// - `comparable`, equal for columns whose values are compared alike: the type and the collation;

@@ -16,8 +16,8 @@ use crate::route::parameter_name;
 type Finding = (Effect, String, String);
 
 /// The rules for a parameter, from its older to its newer declaration.
-const RULES: [fn(&Param, &Param) -> Option<Finding>; 7] =
-    [renamed, retyped, required, restricted, raised, lowered, defaulted];
+const RULES: [fn(&Param, &Param) -> Option<Finding>; 8] =
+    [renamed, retyped, required, restricted, localized, raised, lowered, defaulted];
 
 /// Reports an endpoint without a partner.
 pub(super) fn gone(endpoint: &Endpoint, new: &Config, changes: &mut Changes<'_>) {
@@ -129,6 +129,11 @@ fn restricted(old: &Param, new: &Param) -> Option<Finding> {
     };
     let is_restricted = old.allowed.is_empty() || !lost.is_empty();
     is_restricted.then(|| (Effect::Requests, message, refused("clients that send others")))
+}
+
+fn localized(old: &Param, new: &Param) -> Option<Finding> {
+    let message = format!("{} accepts only dates and times without an offset now", label(old));
+    (new.local && !old.local).then(|| (Effect::Requests, message, refused("clients that send others")))
 }
 
 fn raised(old: &Param, new: &Param) -> Option<Finding> {
