@@ -7,7 +7,7 @@
 //! resources), [`beside`] (lookups beside slow readers), [`canned`] (a server only for load
 //! testers), [`proof`] (checks that all targets respond with the same data), [`quiet`] (checks that
 //! the machine does nothing else), [`record`] (the raw runs) and [`report`]
-//! (docs/src/performance.md, only from the raw runs). It doesn't know how Rowstream works inside.
+//! (benches/report.md and a page of the book, only from the raw runs). It doesn't know how Rowstream works inside.
 
 mod beside;
 mod canned;

@@ -1,4 +1,5 @@
-//! The report: docs/src/performance.md and its charts, generated only from the raw runs.
+//! The report, benches/report.md, and the page of the book with the rows that help users to decide.
+//! Both, and their charts, are generated only from the raw runs.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,10 +11,23 @@ use crate::svg::{self, Bar, Curve, Guide, Side};
 use crate::{Result, workspace};
 
 const INTRODUCTION: &str = "\
+# Measurements
+
+`cargo xtask compare report` generates this report from the raw runs in `benches/runs`.
+`cargo xtask compare` measures everything on your machine; see [README.md](README.md).
+";
+
+const BOOK: &str = "\
 # Performance
 
-`cargo xtask compare report` generates this page from the raw runs in `benches/runs`.
-`cargo xtask compare` measures everything on your machine; see `benches/README.md`.
+Rowstream next to each database's own client, and next to other servers. In the repository, `benches/report.md` has all
+measurements with their spread, the machines, and the goals that we missed. `cargo xtask compare` measures everything
+on your machine.
+
+- The database, the server and the client share one machine with two cores, without TLS.
+- Figures are medians of several runs. Ratios have the minimum and the maximum in brackets.
+- CPU is the server's, without the database's. Memory is the peak of the resident set. A MB has 1,000,000 bytes.
+- Before a measurement, each server's answer is compared with PostgreSQL's own JSON of the same statement.
 ";
 
 const METHOD: &str = "\
@@ -24,8 +38,8 @@ const METHOD: &str = "\
 - Before a row is measured, each server's answer is compared with PostgreSQL's own JSON of the same statement: number of
   rows, keys and values. In each run, `curl` must succeed and receive the same number of bytes.
 - The targets of a row take turns, one run each a round, while the others are idle. The figures are medians, with the
-  minimum and the maximum in brackets. A ratio is the median of the ratios of each round. A target without a goal above
-  isn't run again after two minutes of runs.
+  minimum and the maximum in brackets. A ratio is the median of the ratios of each round. A target without a goal isn't
+  run again after two minutes of runs.
 - Time is the client process's, from start to exit; with many clients, their driver's. CPU is the server's user and
   system time, without the database's. Memory is the peak of the resident set, reset before each run; with several
   processes it's their sum, with shared pages counted once. A MB has 1,000,000 bytes.
@@ -33,19 +47,44 @@ const METHOD: &str = "\
   `benches/compare/rivals` explain its settings.
 ";
 
-/// Generates the report from all kept runs, with the newest of each row.
-pub(crate) fn publish() -> Result<()> {
-    write(&record::newest(&record::all()?), &workspace::root().join("docs/src"))
+/// A document made from the runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Document {
+    /// All rows, with goals, machines and spreads.
+    Report,
+    /// Medians of the rows that help users to decide. Only ratios have their spread.
+    Book,
 }
 
-/// Generates the report of these runs, newest first, in a folder. Each row is in one run only.
-pub(crate) fn write(runs: &[Run], docs: &Path) -> Result<()> {
-    let page = docs.join("performance.md");
-    workspace::write(&page, &markdown(runs))?;
-    for (name, svg) in pictures(runs) {
-        workspace::write(&docs.join("performance").join(name), &svg)?;
+impl Document {
+    /// Its path, and the folder of the pictures from there.
+    fn place(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Report => ("benches/report.md", "../docs/src/performance"),
+            Self::Book => ("docs/src/performance.md", "performance"),
+        }
     }
-    println!("wrote {}", shown(&page));
+
+    fn has(self, row: Row) -> bool {
+        self == Self::Report || row.is_in_book()
+    }
+}
+
+/// Generates both documents from all kept runs, with the newest of each row.
+pub(crate) fn publish() -> Result<()> {
+    write(&record::newest(&record::all()?), workspace::root())
+}
+
+/// Generates the documents of these runs, newest first, below a folder. Each row is in one run only.
+pub(crate) fn write(runs: &[Run], root: &Path) -> Result<()> {
+    for (document, text) in [(Document::Report, markdown(runs)), (Document::Book, book(runs))] {
+        let path = root.join(document.place().0);
+        workspace::write(&path, &text)?;
+        println!("wrote {}", shown(&path));
+    }
+    for (name, svg) in pictures(runs) {
+        workspace::write(&root.join("docs/src/performance").join(name), &svg)?;
+    }
     Ok(())
 }
 
@@ -63,10 +102,42 @@ fn markdown(runs: &[Run]) -> String {
     page += &machines(runs);
     page += "\n";
     page += METHOD;
-    for (row, measured, run) in measured(runs) {
-        page += &section(row, measured, &run.machine);
-    }
+    page += &sections(runs, Document::Report);
     page
+}
+
+fn book(runs: &[Run]) -> String {
+    let mut page = String::from(BOOK);
+    page += &against_floors(runs);
+    page += &sections(runs, Document::Book);
+    page
+}
+
+fn sections(runs: &[Run], document: Document) -> String {
+    let rows = measured(runs).filter(|(row, ..)| document.has(*row));
+    rows.map(|(row, measured, run)| section(row, measured, &run.machine, document)).collect()
+}
+
+/// Rowstream's ratios to the databases' own clients, a line for each claim about one.
+fn against_floors(runs: &[Run]) -> String {
+    let mut text = String::from(
+        "\n## Next to the databases' own clients\n\n\
+         The clients read the same rows without JSON and HTTP. With time, less than 1 is faster than \
+         the client; with requests/s, more than 1.\n\n\
+         | data | ratio | measured |\n|---|---|---|\n",
+    );
+    for (row, measured, _) in measured(runs) {
+        for claim in row.claims() {
+            let Of::Ratio(target, base, measure) = claim.of else { continue };
+            let Some((own, base)) = measured.series(target).zip(measured.series(base)) else { continue };
+            if FLOORS.contains(&base.target.as_str()) {
+                let ratio = Spread::of_ratios(&own.values(measure), &base.values(measure));
+                let ratio = spread(ratio, Document::Report, |value| format!("{value:.2}"));
+                let _ = writeln!(text, "| {} | {} | {ratio} |", row.text().0, figure(claim.of));
+            }
+        }
+    }
+    text
 }
 
 /// The rows in their order, each with its run.
@@ -159,23 +230,23 @@ fn figure(of: Of) -> String {
     }
 }
 
-fn section(row: Row, run: &RowRun, machine: &Machine) -> String {
+fn section(row: Row, run: &RowRun, machine: &Machine, document: Document) -> String {
     let (title, text) = row.text();
     // The anchor is the row's id, because headings change.
     let mut section = format!("\n<a id=\"{}\"></a>\n\n## {title}\n\n{text}\n\n", row.id());
-    section += &table(row, run);
+    section += &table(row, run, document);
     for note in &run.notes {
         let _ = write!(section, "\n{note}\n");
     }
     let _ = write!(section, "\nCommit `{}`, {}.\n", machine.commit, machine.date);
     for (name, title) in picture_names(row, run) {
-        let _ = write!(section, "\n![{title}](performance/{name})\n");
+        let _ = write!(section, "\n![{title}]({}/{name})\n", document.place().1);
     }
     section
 }
 
 /// A line for each target, with all measures that any of them has.
-fn table(row: Row, run: &RowRun) -> String {
+fn table(row: Row, run: &RowRun, document: Document) -> String {
     let said = |measure: &Measure| is_measured(run, *measure) && !row.beside_the_point().contains(measure);
     let measures: Vec<Measure> = COLUMNS.into_iter().filter(said).collect();
     let base = row.base().and_then(|(target, measure)| Some((run.series(target)?, measure)));
@@ -185,21 +256,28 @@ fn table(row: Row, run: &RowRun) -> String {
     head.extend(measures.iter().map(|measure| {
         format!("{}, {}", heading(*measure), unit(*measure)).replace(", requests", "").replace(", rows", "")
     }));
-    head.extend(["warm-up".into(), "runs".into()]);
+    head.extend(
+        (document == Document::Report)
+            .then(|| ["warm-up".to_owned(), "runs".to_owned()])
+            .into_iter()
+            .flatten(),
+    );
     let mut table = line(&head) + &line(&vec!["---".into(); head.len()]);
-    for series in &run.series {
-        table += &line(&cells(series, base, &measures));
+    for series in
+        run.series.iter().filter(|series| document == Document::Report || !series.samples.is_empty())
+    {
+        table += &line(&cells(series, base, &measures, document));
     }
     for series in &run.series {
-        table += &told(series);
+        table += &told(series, document);
     }
     table
 }
 
 /// The failures of a target.
-fn told(series: &Series) -> String {
+fn told(series: &Series, document: Document) -> String {
     let mut text = String::new();
-    if let Some(error) = series.faults.first() {
+    if let Some(error) = series.faults.first().filter(|_| document == Document::Report) {
         let (runs, error) = (series.faults.len(), cell(error.trim_end_matches('.')));
         let _ = write!(
             text,
@@ -226,26 +304,31 @@ fn told(series: &Series) -> String {
     text
 }
 
-fn cells(series: &Series, base: Option<(&Series, Measure)>, measures: &[Measure]) -> Vec<String> {
+fn cells(
+    series: &Series,
+    base: Option<(&Series, Measure)>,
+    measures: &[Measure],
+    document: Document,
+) -> Vec<String> {
     let mut cells = vec![series.target.clone()];
     cells.extend(series.x.map(thousands));
     cells.extend(base.map(|(base, measure)| {
         let ratio = Spread::of_ratios(&series.values(measure), &base.values(measure));
-        spread(ratio, |value| format!("{value:.2}"))
+        spread(ratio, Document::Report, |value| format!("{value:.2}"))
     }));
-    cells.extend(
-        measures
-            .iter()
-            .map(|measure| spread(Spread::of(&series.values(*measure)), |value| number(*measure, value))),
-    );
-    cells.extend([series.warm_ups.to_string(), series.samples.len().to_string()]);
+    cells.extend(measures.iter().map(|measure| {
+        spread(Spread::of(&series.values(*measure)), document, |value| number(*measure, value))
+    }));
+    if document == Document::Report {
+        cells.extend([series.warm_ups.to_string(), series.samples.len().to_string()]);
+    }
     cells
 }
 
-fn spread(spread: Option<Spread>, show: impl Fn(f64) -> String) -> String {
+fn spread(spread: Option<Spread>, document: Document, show: impl Fn(f64) -> String) -> String {
     let Some(Spread { median, min, max }) = spread else { return "–".into() };
     let (median, min, max) = (show(median), show(min), show(max));
-    if min == max { median } else { format!("{median} ({min}–{max})") }
+    if min == max || document == Document::Book { median } else { format!("{median} ({min}–{max})") }
 }
 
 fn line(cells: &[String]) -> String {
@@ -498,12 +581,12 @@ mod tests {
     fn requests_that_failed_are_told() {
         let mut series = Series::new("buffered", 0);
         series.samples = vec![Sample::from([(Measure::Failures, 0.0)]); 2];
-        assert_eq!(told(&series), "");
+        assert_eq!(told(&series, Document::Report), "");
         series.samples.push(Sample::from([(Measure::Failures, 100.0)]));
         series.complaint = Some("java.lang.OutOfMemoryError: Java heap space".into());
         let expected = "\nbuffered: in 1 of 3 runs requests failed, at most 100 in a run; \
              the server said: java.lang.OutOfMemoryError: Java heap space.\n";
-        assert_eq!(told(&series), expected);
+        assert_eq!(told(&series, Document::Report), expected);
     }
 
     #[test]
@@ -519,10 +602,18 @@ mod tests {
         let page = markdown(&run);
         let drawn: Vec<String> = pictures(&run).into_iter().map(|(name, _)| name).collect();
         assert_eq!(drawn, ["authors.svg", "growth-rows.svg"]);
-        assert_eq!(page.matches("](performance/").count(), drawn.len());
+        assert_eq!(page.matches("](../docs/src/performance/").count(), drawn.len());
         for name in drawn {
-            assert!(page.contains(&format!("](performance/{name})")), "{page}");
+            assert!(page.contains(&format!("](../docs/src/performance/{name})")), "{page}");
         }
+    }
+
+    #[test]
+    fn the_book_has_medians() {
+        let page = book(&fixture());
+        assert!(page.contains("\n| 1,000,000 events from PostgreSQL, as NDJSON | time: rowstream ÷ psql \\copy binary | 0.75 (0.70–0.80) |\n"), "{page}");
+        assert!(page.contains("](performance/growth-rows.svg)"), "{page}");
+        assert!(!page.contains("warm-up") && !page.contains("## Goals"), "{page}");
     }
 
     #[test]

@@ -385,6 +385,11 @@ impl Row {
         }
     }
 
+    /// True if it helps users to decide. The others are only in the report.
+    pub(crate) fn is_in_book(self) -> bool {
+        matches!(self, Self::RivalsEvents | Self::Formats | Self::Lookups | Self::Films | Self::Growth)
+    }
+
     /// The values that Rowstream should reach.
     pub(crate) fn claims(self) -> &'static [Claim] {
         match self {
