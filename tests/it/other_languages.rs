@@ -1,5 +1,5 @@
 //! The programs of "Read rows in other languages" pass the scripts of the wire, and read each row of
-//! a real server once, through cuts too. The page has them as they are.
+//! a real server once, through cuts too. The page includes them.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -168,11 +168,13 @@ fn the_page_has_the_programs() {
         ("java", "java/Rows.java"),
         ("php", "php/rows.php"),
         ("rust", "rust/src/main.rs"),
-        ("toml", "rust/Cargo.toml"),
     ] {
-        let file = fs::read_to_string(source(file)).expect("a program");
-        assert_eq!(client_js::blocks(&page, language), [file], "{language}");
+        let included = format!("{{{{#include ../../../examples/clients/{file}}}}}\n");
+        assert_eq!(client_js::blocks(&page, language), [included], "{language}");
+        assert!(fs::exists(source(file)).is_ok_and(|exists| exists), "{file}");
     }
+    let manifest = fs::read_to_string(source("rust/Cargo.toml")).expect("a manifest");
+    assert_eq!(client_js::blocks(&page, "toml"), [manifest]);
 }
 
 #[tokio::test]
