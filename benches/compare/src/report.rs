@@ -247,7 +247,17 @@ fn section(row: Row, run: &RowRun, machine: &Machine, document: Document) -> Str
 
 /// A line for each target, with all measures that any of them has.
 fn table(row: Row, run: &RowRun, document: Document) -> String {
-    let said = |measure: &Measure| is_measured(run, *measure) && !row.beside_the_point().contains(measure);
+    // The duration of a series of requests, and their CPU time, follow from the figures per request.
+    let has_rate = is_measured(run, Measure::RequestsPerSecond);
+    let is_left_out = |measure: &Measure| match document {
+        Document::Report => false,
+        Document::Book => {
+            *measure == Measure::Failures || has_rate && [Measure::Wall, Measure::Cpu].contains(measure)
+        }
+    };
+    let said = |measure: &Measure| {
+        is_measured(run, *measure) && !row.beside_the_point().contains(measure) && !is_left_out(measure)
+    };
     let measures: Vec<Measure> = COLUMNS.into_iter().filter(said).collect();
     let base = row.base().and_then(|(target, measure)| Some((run.series(target)?, measure)));
     let mut head = vec!["".to_owned()];
