@@ -407,11 +407,17 @@ fn compare(table: &Table) {
         std::fs::write(path, format!("{words}{BEGIN}{}", written(table))).unwrap();
         return;
     }
+    let new = written(table);
+    let told = "run it with ROWSTREAM_WRITE_DOCS=1";
+    assert_eq!(new.lines().next(), old.lines().next(), "{told}");
+    assert_eq!(new.lines().count(), old.lines().count(), "{told}:\n{new}");
     for reader in Reader::ALL {
         let name = reader.name();
         let row = old.lines().find(|line| line.starts_with(&format!("| {name} |")));
-        let row = row.unwrap_or_else(|| panic!("run it with ROWSTREAM_WRITE_DOCS=1: {name} has no row"));
+        let row = row.unwrap_or_else(|| panic!("{told}: {name} has no row"));
+        assert_eq!(row.split('|').count(), HOPS.len() + 3, "{row}");
         for (hop, cell) in HOPS.into_iter().zip(row.split('|').skip(2)) {
+            assert!(cell.contains(FAILS) || cell.contains(CLEAN), "{name}, {hop}:{cell}");
             let is_told = |fault: &Fault| cell.trim() == CLEAN || cell.contains(fault.name());
             for fault in clean(table, name, hop) {
                 assert!(

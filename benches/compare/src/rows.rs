@@ -387,7 +387,16 @@ impl Row {
 
     /// True if it helps users to decide. The others are only in the report.
     pub(crate) fn is_in_book(self) -> bool {
-        matches!(self, Self::RivalsEvents | Self::Formats | Self::Lookups | Self::Films | Self::Growth)
+        matches!(
+            self,
+            Self::Events
+                | Self::RivalsEvents
+                | Self::Formats
+                | Self::Slow
+                | Self::Lookups
+                | Self::Films
+                | Self::Growth
+        )
     }
 
     /// The values that Rowstream should reach.
