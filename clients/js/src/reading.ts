@@ -58,7 +58,7 @@ export class Reading {
   columns: readonly Column[] | undefined;
   /** The last cursor. */
   cursor: string | undefined;
-  /** True if rows became ready after the cursor, so that it's of no use. */
+  /** True if rows became ready after the cursor, or rows before it are missing, so that it's of no use. */
   isPastCursor = false;
   end: End | undefined;
 
@@ -209,7 +209,9 @@ export class Reading {
   /** A wrong number is a cut after the last mark. Events have no marks, so it may concern any of them. */
   #checkCount(rows: number): void {
     if (rows === this.#count) return;
-    throw new Cut(`the server sent ${rows} rows, but ${this.#count} arrived`, this.framing === "ndjson");
+    const hasMarks = this.framing === "ndjson";
+    this.isPastCursor ||= !hasMarks;
+    throw new Cut(`the server sent ${rows} rows, but ${this.#count} arrived`, hasMarks);
   }
 }
 

@@ -611,9 +611,25 @@ test("a live tail survives a shutdown, a cut and a proxy's status", { skip: DROP
 test("a live tail ends with errors that don't pass, and with a wrong count", async (t) => {
   const ahead = await serve(t, (response) => problem(response, 410, { code: "cursor_ahead", retry: false }));
   await assert.rejects(follow(ahead.url).collect(), { code: "cursor_ahead" });
-  const wrong = await serve(t, answer(recordEvent(ID) + event({ id: 1 }, "c1") + recordEvent({ end: { rows: 2 } }), { head: tail }));
-  await assert.rejects(drain(follow(wrong.url)), { name: "IncompleteStream", rows: 1 });
-  assert.equal(wrong.requests.length, 1);
+  // The cursor of its last event passed the row that is missing.
+  const body = recordEvent(ID) + event({ id: 1 }, "c1") + event({ id: 3 }, "c3") + recordEvent({ end: { rows: 3, next: "c3" } });
+  const wrong = await serve(t, answer(body, { head: tail }));
+  for (const options of [{}, { rewind: () => assert.fail("it isn't resumed") }]) {
+    const error = { name: "IncompleteStream", rows: 2, cursor: undefined, message: /3 rows, but 2 arrived; read it again from the start/ };
+    await assert.rejects(drain(follow(wrong.url, options)), error);
+  }
+  assert.equal(wrong.requests.length, 2);
+});
+
+// The encoder allows rows without ids.
+test("events without ids are rows", async (t) => {
+  const body = recordEvent(ID) + [1, 2].map((id) => `data: {"id":${id}}\n\n`).join("");
+  const server = await serve(t, answer(body + recordEvent({ end: { rows: 2 } }), { head: { ...tail, "rowstream-resume": "none" } }));
+  const got = [];
+  await assert.rejects(async () => {
+    for await (const row of follow(server.url)) got.push(row);
+  }, { name: "IncompleteStream", rows: 2, cursor: undefined });
+  assert.deepEqual([got, server.requests.length], [big([{ id: 1 }, { id: 2 }]), 1]);
 });
 
 // An event of which a proxy lost a part moved the cursor, so its row was lost.
