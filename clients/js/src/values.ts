@@ -39,9 +39,11 @@ export function converter(columns: readonly Column[], converters: Converters): (
     if (own) steps.push([name, own]);
   }
   if (steps.length === 0) return undefined;
+  // A row may leave out a NULL, but it inherits members such as `constructor`.
+  const isInherited = steps.some(([name]) => name in Object.prototype);
   return (row) => {
     for (const [name, convert] of steps) {
-      const value = row[name];
+      const value = isInherited && !Object.hasOwn(row, name) ? undefined : row[name];
       if (value !== null && value !== undefined) row[name] = convert(value);
     }
   };

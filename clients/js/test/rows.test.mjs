@@ -55,6 +55,17 @@ test("a row may have columns with any name", async (t) => {
   assert.equal(Object.getPrototypeOf(got), Object.prototype);
 });
 
+// Those of NULLs that `_nulls=omit` leaves out got inherited values: functions, and another prototype.
+test("a column that a row leaves out isn't converted", async (t) => {
+  const names = ["__proto__", "constructor", "toString", "id"];
+  const all = names.map((name) => ({ name, type: "int64" }));
+  const nested = [...all, { name: "valueOf", type: "list", columns: all }, { name: "hasOwnProperty", type: "list", columns: all }];
+  const server = await serve(t, answer(lines(record({ columns: nested }), "{}", '{"valueOf":[{},{"id":"1"}]}', end(2))));
+  const [got, { valueOf }] = await rows(server.url, { params: { _nulls: "omit" }, convert: { int64: () => ({}) } }).collect();
+  for (const row of [got, ...valueOf]) assert.equal(Object.getPrototypeOf(row), Object.prototype);
+  assert.deepEqual([got, ...valueOf].map(Object.keys), [[], [], ["id"]]);
+});
+
 test("a type that we don't know isn't converted", async (t) => {
   const server = await serve(t, answer(lines(record(columns({ a: "constructor", b: "point" })), { a: "1", b: [1] }, end(1))));
   assert.deepEqual(await rows(server.url).collect(), [{ a: "1", b: [1] }]);
