@@ -4,7 +4,7 @@ import { Cut, IncompleteStream, RowstreamError } from "./errors.js";
 import { Lines } from "./lines.js";
 import { type Batch, type Delivery, Reading, tagOf } from "./reading.js";
 import { type RequestOptions, Requests } from "./request.js";
-import { type Column, type Converters, EXACT } from "./values.js";
+import { type Column, type Converters, EXACT, UNSURE } from "./values.js";
 
 export interface Options extends RequestOptions {
   /** Converts values by the types of their columns. By default, `int64` is a `bigint`. */
@@ -220,7 +220,8 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     const isResumable = ["marks", "ids"].includes(headers.get("rowstream-resume") ?? "");
     const { as, convert, rewind } = this.options;
     const delivery: Delivery = !isResumable ? "final" : rewind ? "revocable" : "marked";
-    return new Reading(this.isTail ? "sse" : "ndjson", tag, delivery, as === "text" ? undefined : { ...EXACT, ...convert });
+    const exact = this.#requests.query.get("_numbers") === "string" ? EXACT : UNSURE;
+    return new Reading(this.isTail ? "sse" : "ndjson", tag, delivery, as === "text" ? undefined : { ...exact, ...convert });
   }
 
   /** Waits until another attempt makes sense. Otherwise throws the error for the caller. */

@@ -13,14 +13,21 @@ export type Converters = Readonly<Record<string, (value: any) => unknown>>;
 
 type Row = Record<string, unknown>;
 
-/** Integers of 64 bits are strings on the wire, because we ask for these. SQLite's columns have other values, too. */
+/** Integers of 64 bits are strings, because we ask for these. SQLite's columns have other values, too. */
 export const EXACT: Converters = {
   int64: (value: unknown) => {
-    if (!/^-?\d+$/.test(String(value))) return value;
-    if (typeof value === "number" && !Number.isSafeInteger(value)) {
-      throw new RangeError(`${value} may have lost digits: remove the parameter _numbers from the request`);
+    const isWhole = typeof value === "string" ? /^-?\d+$/.test(value) : Number.isSafeInteger(value);
+    return isWhole ? BigInt(value as string | number) : value;
+  },
+};
+
+/** The same for requests of another form of numbers. */
+export const UNSURE: Converters = {
+  int64: (value: unknown) => {
+    if (Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value as number) <= 2 ** 63) {
+      throw new RangeError(`${value} may have lost digits: remove _numbers from the parameters`);
     }
-    return BigInt(value as string | number);
+    return EXACT.int64!(value);
   },
 };
 
