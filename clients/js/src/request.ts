@@ -134,7 +134,13 @@ function problem(status: number, headers: Headers, body: string): RowstreamError
       // A part of a document says no more than its status.
     }
   }
-  const after = Number(headers.get("retry-after") ?? undefined);
-  const delay = Number.isInteger(after) ? { retry_after: after } : {};
-  return new RowstreamError({ retry: PASSING.includes(status), ...delay }, status);
+  return new RowstreamError({ retry: PASSING.includes(status), retry_after: delay(headers.get("retry-after") ?? "") }, status);
+}
+
+/** The seconds of a `Retry-After`, which may be a date. */
+function delay(after: string): number | undefined {
+  if (/^\d+$/.test(after)) return Number(after);
+  // Other forms would be local times, or just numbers.
+  const seconds = / GMT$/.test(after) ? Math.ceil((Date.parse(after) - Date.now()) / 1000) : NaN;
+  return Number.isNaN(seconds) ? undefined : seconds;
 }

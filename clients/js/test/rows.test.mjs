@@ -358,6 +358,24 @@ test("the status of a proxy is repeated if it may pass", async (t) => {
   assert.equal(gone.requests.length, 1);
 });
 
+// A date was ignored, and 1e1 was ten seconds.
+test("the delay of a proxy is seconds or a date", async (t) => {
+  const at = (seconds) => new Date(Date.now() + 1000 * seconds).toUTCString();
+  const delays = { 7: 7, "Sun, 06 Nov 1994 08:49:37 GMT": 0, "1e1": undefined, "0x10": undefined, "-1": undefined, "1.5": undefined, soon: undefined, "Sun, never GMT": undefined };
+  for (const [value, seconds] of Object.entries(delays)) {
+    const server = await serve(t, (response) => response.writeHead(503, { "retry-after": value }).end());
+    await assert.rejects(rows(server.url, { retries: 0 }).collect(), { status: 503, retryAfter: seconds });
+  }
+  for (const [seconds, requests] of [[2, 2], [1000, 1]]) {
+    const later = (response) => response.writeHead(503, { "retry-after": at(seconds) }).end();
+    const server = await serve(t, later, answer(lines(record(ID), end(0))));
+    const begun = Date.now();
+    await rows(server.url).collect().catch(({ retryAfter }) => assert(retryAfter > 990, `${retryAfter}`));
+    assert.equal(server.requests.length, requests);
+    if (requests === 2) assert(Date.now() - begun > 900);
+  }
+});
+
 test("an answer of something else isn't read", async (t) => {
   const server = await serve(t, (response) => response.end("{}"));
   await assert.rejects(rows(server.url).collect(), /Rowstream-Tag is missing/);

@@ -236,6 +236,22 @@ class Faults(unittest.TestCase):
             with Peer(sends(answer)) as peer:
                 self.assertIn("status 401, but an encoding", str(self.raises(peer)))
 
+    def test_a_redirect_is_not_followed(self) -> None:
+        """The headers were sent to another host, if the client followed redirects."""
+        with Peer(sends(begun(), record(end={"rows": 0}))) as other:
+            moved = b"HTTP/1.1 307 X\r\nconnection: close\r\nlocation: %s\r\n\r\n" % other.url.encode()
+            for plays in ([sends(moved)], [sends(begun(rowstream_stream="0a1b")), sends(moved)]):
+                with Peer(*plays) as peer:
+                    error = self.raises(peer, attempts=1, headers={"x-key": "s3cret"}, client=self.follower())
+                self.assertEqual(len(peer.requests), len(plays))
+            self.assertEqual(other.requests, [])
+            with Peer(sends(moved)) as peer:
+                error = self.raises(peer, client=self.follower())
+            self.assertIn(f"redirects to {other.url!r}", str(error))
+
+    def follower(self) -> Any:
+        return httpx.Client(follow_redirects=True)
+
 
 EXPIRED = sends(problem(401, code="token_expired", retry=False))
 
@@ -457,6 +473,9 @@ class Connections(unittest.TestCase):
 
 class AsyncFaults(Faults):
     reader = AsyncReader()
+
+    def follower(self) -> Any:
+        return httpx.AsyncClient(follow_redirects=True)
 
 
 class AsyncConnections(Connections):

@@ -5,6 +5,7 @@ import random
 import unittest
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from email.utils import format_datetime
 from typing import Any
 from unittest import mock
 from uuid import UUID
@@ -342,6 +343,36 @@ class Bounds(unittest.TestCase):
         self.assertIsNone(begun(rowstream_stream="../../x").stream_id)
         self.assertEqual(begun(rowstream_stream="0a").stream_id, "0a")
 
+    def test_the_delay_of_a_proxy(self) -> None:
+        """A date was ignored."""
+        for value, seconds in (
+            ("7", 7),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", 0),
+            ("1e1", None),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("never GMT", None),
+            (" GMT", None),
+            ("Sun, 06 Nov 99999 08:49:37 GMT", None),
+            ("Sun, 36 Nov 1994 28:49:37 GMT", None),
+        ):
+            with self.assertRaises(RowstreamError) as raised:
+                begun().refuse(503, {"retry-after": value}, b"")
+            self.assertEqual(raised.exception.retry_after, seconds, value)
+        now = datetime.now(timezone.utc)
+        for seconds in (60, 10**6):
+            later = format_datetime(now + timedelta(seconds=seconds), usegmt=True)
+            reading = begun()
+            with self.assertRaises(RowstreamError) as raised:
+                reading.refuse(429, {"retry-after": later}, b"")
+            self.assertAlmostEqual(raised.exception.retry_after or 0, seconds, delta=30)
+            if seconds == 60:
+                self.assertGreater(reading.retry(raised.exception), 30)
+            else:
+                self.assertRaises(RowstreamError, reading.retry, raised.exception)
+
     def test_records_that_make_no_sense(self) -> None:
         for members in (
             {"mark": 1},
@@ -373,6 +404,8 @@ class Bounds(unittest.TestCase):
             error = raised.exception
             self.assertEqual((error.code, error.status, error.retry), (code, status, retry))
             self.assertEqual(error.retry_after, 1 if code == "pool_full" else None if code else 2)
+        with self.assertRaisesRegex(RowstreamError, "redirects to 'https://y/rows'"):
+            begun().refuse(307, {"location": "https://y/rows"}, b"")
 
 
 class Events(unittest.TestCase):

@@ -26,6 +26,9 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from math import ceil
 from typing import Any, ClassVar, NoReturn, cast
 
 import httpx
@@ -48,6 +51,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30
 MISSED_HEARTBEATS = 3
 #: The token may have expired.
 DENIED = 401
+REDIRECTS = frozenset((301, 302, 303, 307, 308))
 #: The statuses of proxies that may pass.
 PASSING = frozenset((408, 429, 502, 503, 504))
 
@@ -119,18 +123,26 @@ class Reading:
         """Raises the error of a response that isn't a 200."""
         error = of_members(_members(body), status) if _is_problem(headers) else None
         if error is None:
-            seconds = headers.get("retry-after", "")
-            found = "no problem document" if is_plain(headers) else "an encoding that the request forbids"
             error = RowstreamError(
-                f"the answer has the status {status}, but {found}: check the URL and the proxies",
+                self._of_proxy(status, headers),
                 status=status,
                 retry=status in PASSING,
-                retry_after=int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else None,
+                retry_after=_delay(headers.get("retry-after", "")),
             )
         is_first_denial = status == DENIED and not self._is_denied
         self._is_denied = status == DENIED
         self._is_renewal = is_first_denial and self.renews_token
         raise error
+
+    def _of_proxy(self, status: int, headers: Mapping[str, str]) -> str:
+        location = headers.get("location")
+        if status in REDIRECTS and location:
+            return (
+                f"the URL redirects to {location[:999]!r}, and the client doesn't follow: use that URL "
+                "if it may have the token, the headers and the parameters"
+            )
+        found = "no problem document" if is_plain(headers) else "an encoding that the request forbids"
+        return f"the answer has the status {status}, but {found}: check the URL and the proxies"
 
     def begin(self, headers: Mapping[str, str]) -> None:
         self._failure, self._is_denied = None, False
@@ -416,6 +428,19 @@ def is_plain(headers: Mapping[str, str]) -> bool:
 
 def _is_problem(headers: Mapping[str, str]) -> bool:
     return headers.get("content-type", "").split(";")[0].strip().lower() == "application/problem+json"
+
+
+def _delay(retry_after: str) -> int | None:
+    """The seconds of a `Retry-After`, which may be a date."""
+    if re.fullmatch("[0-9]{1,9}", retry_after):
+        return int(retry_after)
+    if not retry_after.endswith(" GMT"):
+        return None
+    try:
+        then = parsedate_to_datetime(retry_after)
+        return max(0, ceil((then - datetime.now(timezone.utc)).total_seconds()))
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def _silence(heartbeat: str) -> float | None:

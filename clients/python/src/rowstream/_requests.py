@@ -24,7 +24,7 @@ STATE_SECONDS = 5
 Token: TypeAlias = str | Callable[[], str]
 AsyncToken: TypeAlias = str | Callable[[], str | Awaitable[str]]
 #: Repeating these requests doesn't help.
-_WRONG_REQUESTS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.TooManyRedirects)
+_WRONG_REQUESTS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 
 
 def headers_of(token: object, headers: Mapping[str, str] | None) -> httpx.Headers:

@@ -84,7 +84,9 @@ class _Connection:
                 time.sleep(reading.retry(self._explained(client, reading, fault)))
 
     def _response(self, client: httpx.Client, reading: Reading, headers: httpx.Headers) -> Iterator[Block]:
-        with client.stream("GET", reading.url, headers=headers, timeout=self._timeout) as response:
+        with client.stream(
+            "GET", reading.url, headers=headers, timeout=self._timeout, follow_redirects=False
+        ) as response:
             if response.status_code != 200:
                 reading.refuse(response.status_code, response.headers, _document(response))
             reading.begin(response.headers)
@@ -106,7 +108,9 @@ class _Connection:
             # The reason is optional. The next request calls the function again.
             return fault
         try:
-            with client.stream("GET", url, headers=headers, timeout=STATE_SECONDS) as response:
+            with client.stream(
+                "GET", url, headers=headers, timeout=STATE_SECONDS, follow_redirects=False
+            ) as response:
                 return reading.explain(response.status_code, _document(response)) or fault
         except httpx.RequestError:
             return fault

@@ -90,7 +90,9 @@ class _Connection:
     async def _response(
         self, client: httpx.AsyncClient, reading: Reading, headers: httpx.Headers
     ) -> AsyncGenerator[Block, None]:
-        async with client.stream("GET", reading.url, headers=headers, timeout=self._timeout) as response:
+        async with client.stream(
+            "GET", reading.url, headers=headers, timeout=self._timeout, follow_redirects=False
+        ) as response:
             if response.status_code != 200:
                 reading.refuse(response.status_code, response.headers, await _document(response))
             reading.begin(response.headers)
@@ -115,7 +117,9 @@ class _Connection:
             # The reason is optional. The next request calls the function again.
             return fault
         try:
-            async with client.stream("GET", url, headers=headers, timeout=STATE_SECONDS) as response:
+            async with client.stream(
+                "GET", url, headers=headers, timeout=STATE_SECONDS, follow_redirects=False
+            ) as response:
                 return reading.explain(response.status_code, await _document(response)) or fault
         except httpx.RequestError:
             return fault
