@@ -54,6 +54,15 @@ class Reader:
         with stream(url, **options) as opened:
             return [row["id"] for row in islice(opened, count)]
 
+    def until_error(self, stream: Callable[..., Any], url: str, **options: Any) -> tuple[list[int], Any]:
+        ids: list[int] = []
+        try:
+            for row in stream(url, **options):
+                ids.append(row["id"])
+        except rowstream.RowstreamError as error:
+            return ids, error
+        return ids, None
+
     def arrow(self, url: str, **options: Any) -> Any:
         return rowstream.rows(url, **options).to_arrow()
 
@@ -94,6 +103,18 @@ class AsyncReader(Reader):
                     if len(ids) == count:
                         break
             return ids
+
+        return asyncio.run(read())
+
+    def until_error(self, stream: Callable[..., Any], url: str, **options: Any) -> tuple[list[int], Any]:
+        async def read() -> tuple[list[int], Any]:
+            ids: list[int] = []
+            try:
+                async for row in getattr(rowstream.aio, stream.__name__)(url, **options):
+                    ids.append(row["id"])
+            except rowstream.RowstreamError as error:
+                return ids, error
+            return ids, None
 
         return asyncio.run(read())
 
@@ -539,6 +560,42 @@ class Follow(unittest.TestCase):
         after = [httpx.URL(request).params.get("_after") for request in peer.requests]
         self.assertEqual(after, [None, "c1", "c2", "c2", "c3", "c3"])
         self.assertIn("_follow=1", peer.requests[0])
+
+    def check(self, plays: list[Play], ids: list[int], reason: str) -> None:
+        """The rows before an error without a cursor. Each of the plays is requested."""
+        with Peer(*plays) as peer:
+            got, error = self.reader.until_error(rowstream.follow, peer.url, attempts=3)
+        self.assertEqual((got, len(peer.requests)), (ids, len(plays)))
+        self.assertEqual(
+            (type(error), error.rows, error.cursor), (rowstream.IncompleteStream, len(ids), None)
+        )
+        self.assertIn(reason, str(error))
+
+    def test_a_response_without_resumption_is_not_continued(self) -> None:
+        """Its ids were cursors, so rows were doubled. The encoder also allows rows without ids."""
+        for resume in ("none", "another"):
+            begun = head(resume) + event_record(columns=COLUMNS)
+            for rest in (b"", event_record(end={"rows": 3, "next": "c3"})):
+                self.check([sends(begun, event(1), event(2), event(3), rest)], [1, 2, 3], "")
+            without_ids = [b'data: {"id":%d}\n\n' % i for i in (1, 2)]
+            self.check([sends(begun, *without_ids, event_record(end={"rows": 2}))], [1, 2], "shut down")
+            self.check([sends(begun, *without_ids, b"data: {\n\n", event(3))], [1, 2], "isn't JSON")
+
+    def test_a_wrong_count_is_an_error(self) -> None:
+        """The cursor of the last event passes the rows that are missing, so the next request lost them."""
+        begun = head("ids") + event_record(columns=COLUMNS)
+        end = event_record(end={"rows": 3, "next": "c3"})
+        self.check([sends(begun, event(1), event(3), end)], [1, 3], "counted 3 rows, but 2 arrived")
+
+    def test_the_end_of_an_event_is_missing(self) -> None:
+        """The second row replaced the first one."""
+        begun = head("ids") + event_record(columns=COLUMNS)
+        with Peer(
+            sends(begun, event(1), event(2)[:-1], event(3)),
+            sends(begun, event(2), event(3)),
+        ) as peer:
+            self.assertEqual(self.reader.first(rowstream.follow, peer.url, 3), [1, 2, 3])
+        self.assertIn("_after=c1", peer.requests[1])
 
 
 class AsyncFollow(Follow):

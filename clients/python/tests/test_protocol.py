@@ -289,6 +289,15 @@ class Bounds(unittest.TestCase):
         self.assertEqual(fed(reading, rows(*range(_protocol.MAX_HELD_ROWS + 1))), [])
         self.assertRaisesRegex(IncompleteStream, "sent none", reading.finish)
 
+    def test_marks_of_a_response_without_resumption_are_not_cursors(self) -> None:
+        for resume in ("none", "another"):
+            reading = begun(rowstream_resume=resume)
+            self.assertEqual(len(fed(reading, rows(1) + mark(1, "c1"))), 1)
+            self.assertRaises(IncompleteStream, reading.finish)
+            with self.assertRaises(IncompleteStream) as raised:
+                reading.retry(IncompleteStream("cut", retry=True))
+            self.assertIsNone(raised.exception.cursor)
+
     def test_held_rows_have_a_most_length(self) -> None:
         """They are handed over, and a cut before the next mark can't be repaired."""
         body = b'{"id":1,"text":"%s"}\n' % (b"x" * 1000)

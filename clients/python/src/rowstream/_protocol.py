@@ -11,7 +11,8 @@ Invariants:
 
 1. Rows are handed over together with the cursor after them, so none is read twice. Rows without one are held
    back until their mark, if the response has marks, and as long as they aren't too many characters.
-2. Once rows without a cursor were handed over, no request is repeated before the next mark.
+2. Once rows without a cursor were handed over, or rows before a cursor are missing, no request is repeated
+   before the next mark.
 3. After `attempts` requests in a row that brought nothing new, `retry` raises.
 4. A first 401 is repeated at once if the token is a new one. It isn't one of the attempts. A second 401 in
    a row isn't repeated.
@@ -181,6 +182,8 @@ class Reading:
         self._attempts += 1
         wanted = error.retry_after or 0
         if self._is_unsafe or not error.retry or wanted > MAX_RETRY_AFTER or self._attempts >= self._limit:
+            if self._is_unsafe:
+                self.progress.cursor = None
             error.rows, error.cursor = self.progress.rows, self.progress.cursor
             raise error
         self.progress.resumptions += 1
@@ -220,7 +223,7 @@ class RowReading(Reading):
                 f"this client reads version {VERSION} of the wire, and not {version}: update `rowstream`"
             )
         self._record_start = f'{{"$rowstream":"{tag}",'
-        self._resume = headers.get("rowstream-resume", "none")
+        self._is_resumable = headers.get("rowstream-resume") in ("marks", "ids")
         self._snapshot = headers.get("rowstream-snapshot", self._snapshot)
         self._changes = headers.get("rowstream-changes", "")
         self._rest: list[bytes] = []
@@ -240,7 +243,7 @@ class RowReading(Reading):
         except RowstreamError as error:
             self._failure = error
         is_too_much = self._held_characters > MAX_HELD_CHARACTERS and not self._failure
-        if self._held and (self._resume == "none" or is_too_much):
+        if self._held and (is_too_much or not self._is_resumable):
             self._hand_over(None)
         elif len(self._held) > MAX_HELD_ROWS:
             self._failure = IncompleteStream(
@@ -341,6 +344,8 @@ class RowReading(Reading):
     def _keep(self, cursor: object) -> None:
         if not isinstance(cursor, str):
             raise TypeError("a cursor is a text")
+        if not self._is_resumable:
+            return
         self._cursor = cursor
         self._is_unsafe = False
         self._hand_over(cursor)
@@ -359,7 +364,7 @@ class RowReading(Reading):
 
 
 class EventReading(RowReading):
-    """A live tail, as events: each has a cursor, so no row is held back. It has no end."""
+    """A live tail, as events, each with a cursor if it can be resumed. No row is held back. It has no end."""
 
     parameters: ClassVar[Mapping[str, str]] = {"_format": "sse", "_end": "1", "_follow": "1"}
 
@@ -374,6 +379,8 @@ class EventReading(RowReading):
                 return
             name, _, value = line.partition(":")
             if name:
+                if name == "data" and name in self._event:
+                    raise IncompleteStream("the end of an event is missing: a proxy lost it", retry=True)
                 self._event[name] = value.removeprefix(" ")
             elif line:
                 self._heartbeat()
@@ -393,10 +400,19 @@ class EventReading(RowReading):
             self._record(data)
         elif data and "event" not in event:
             self._row(data, 0, len(data))
-            if self._held and event.get("id"):
-                self._keep(event["id"])
-            else:
+            if self._torn:
+                raise self._torn
+            if self._is_resumable and not event.get("id"):
                 raise IncompleteStream("an event isn't whole: a proxy lost a part of it", retry=True)
+            self._keep(event.get("id", ""))
+
+    def _verify(self, counted: Row) -> None:
+        """Events have no marks, so a wrong number may concern any of them."""
+        try:
+            super()._verify(counted)
+        except IncompleteStream:
+            self._is_unsafe = True
+            raise
 
     def _end(self, end: Row) -> None:
         raise IncompleteStream("the server shut down", retry=True)
