@@ -450,9 +450,48 @@ class Uses(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, "at least 1"):
                     stream.batches(size)
 
+    def interrupted(self, url: str, way: str, token: Any) -> tuple[list[int], Any]:
+        """The rows before an exception, and the progress."""
+        stream, ids = rowstream.rows(url, token=token), []
+        try:
+            if way == "collect":
+                stream.collect()
+            for batch in stream.batches(2):
+                ids += [row["id"] for row in batch]
+        except (asyncio.CancelledError, ZeroDivisionError):
+            return ids, stream.progress
+        raise AssertionError("it isn't interrupted")
+
+    def test_rows_that_were_not_handed_over_do_not_count(self) -> None:
+        """A timeout dropped those of a batch that wasn't full, and the cursor passed them."""
+        play = sends(begun(), rows(1), mark(1, "c1"), rows(2, 3), mark(3, "c3"))
+        for failure, way, ids, cursor in (
+            (asyncio.CancelledError, "batches", [1, 2], "c1"),
+            (ZeroDivisionError, "batches", [1, 2, 3], "c3"),
+            (asyncio.CancelledError, "collect", [], None),
+            (ZeroDivisionError, "collect", [], None),
+        ):
+            with self.subTest(failure=failure, way=way), Peer(play) as peer:
+                got, progress = self.interrupted(peer.url, way, mock.Mock(side_effect=["t1", failure]))
+                self.assertEqual((got, progress.rows, progress.cursor), (ids, len(ids), cursor))
+
 
 class AsyncUses(Uses):
     reader = AsyncReader()
+
+    def interrupted(self, url: str, way: str, token: Any) -> tuple[list[int], Any]:
+        async def read() -> tuple[list[int], Any]:
+            stream, ids = rowstream.aio.rows(url, token=token), []
+            try:
+                if way == "collect":
+                    await stream.collect()
+                async for batch in stream.batches(2):
+                    ids += [row["id"] for row in batch]
+            except (asyncio.CancelledError, ZeroDivisionError):
+                return ids, stream.progress
+            raise AssertionError("it isn't interrupted")
+
+        return asyncio.run(read())
 
 
 class Connections(unittest.TestCase):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import TypeAlias
 
 import httpx
 
 from ._errors import IncompleteStream, RowstreamError
-from ._protocol import MAX_DOCUMENT_BYTES, Reading
+from ._protocol import MAX_DOCUMENT_BYTES, Progress, Reading
 
 #: About half a minute of pauses.
 ATTEMPTS = 8
@@ -99,6 +100,19 @@ def checked_size(size: int) -> int:
     if size < 1:
         raise ValueError(f"a batch of {size} rows is never full: ask for at least 1")
     return size
+
+
+@contextmanager
+def only_if_whole(progress: Progress) -> Generator[None]:
+    """If this fails, the caller gets none of its rows, so they don't count."""
+    before = progress.rows, progress.cursor
+    try:
+        yield
+    except BaseException as error:
+        progress.rows, progress.cursor = before
+        if isinstance(error, RowstreamError):
+            error.rows, error.cursor = before
+        raise
 
 
 def used_up() -> RowstreamError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from ._requests import (
     is_long,
     limit_silence,
     of_transport,
+    only_if_whole,
     state_url,
     timeout_of,
     tls,
@@ -140,17 +140,23 @@ def _rows(connection: _Connection, reading: RowReading) -> Generator[Row]:
             yield last
 
 
-def _batches(rows: Generator[Row], size: int) -> Iterator[list[Row]]:
+def _batches(rows: Generator[Row], size: int, progress: Progress) -> Iterator[list[Row]]:
     batch: list[Row] = []
     fault = None
+    handed_over = progress.rows, progress.cursor
     try:
         for row in rows:
             batch.append(row)
             if len(batch) == size:
-                yield batch
-                batch = []
-    except RowstreamError as error:
+                full, batch = batch, []
+                handed_over = progress.rows, progress.cursor
+                yield full
+    except Exception as error:
         fault = error
+    except BaseException:
+        # Ctrl-C, for example. The caller doesn't get the rows in `batch`.
+        progress.rows, progress.cursor = handed_over
+        raise
     if batch:
         yield batch
     if fault:
@@ -206,16 +212,13 @@ class Rows(Stream):
 
     def batches(self, size: int) -> Iterator[list[Row]]:
         """Lists of `size` rows. The last one is shorter, also before an exception."""
-        return _batches(self._unread(), checked_size(size))
+        return _batches(self._unread(), checked_size(size), self.progress)
 
     def collect(self) -> list[Row]:
         """All rows, or an exception."""
-        unread, before = self._unread(), replace(self.progress)
-        try:
+        unread = self._unread()
+        with only_if_whole(self.progress):
             return list(unread)
-        except RowstreamError as error:
-            error.rows, error.cursor = before.rows, before.cursor
-            raise
 
     def to_arrow(self) -> pyarrow.Table:
         """Requests the result as Arrow. This and the following don't depend on rows that were read before."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, nullcontext
-from dataclasses import replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,6 +25,7 @@ from ._requests import (
     is_long,
     limit_silence,
     of_transport,
+    only_if_whole,
     state_url,
     timeout_of,
     tls,
@@ -150,17 +150,25 @@ async def _rows(connection: _Connection, reading: RowReading) -> AsyncGenerator[
                 yield last
 
 
-async def _batches(rows: AsyncGenerator[Row, None], size: int) -> AsyncIterator[list[Row]]:
+async def _batches(
+    rows: AsyncGenerator[Row, None], size: int, progress: Progress
+) -> AsyncIterator[list[Row]]:
     batch: list[Row] = []
     fault = None
+    handed_over = progress.rows, progress.cursor
     try:
         async for row in rows:
             batch.append(row)
             if len(batch) == size:
-                yield batch
-                batch = []
-    except RowstreamError as error:
+                full, batch = batch, []
+                handed_over = progress.rows, progress.cursor
+                yield full
+    except Exception as error:
         fault = error
+    except BaseException:
+        # A timeout, for example. The caller doesn't get the rows in `batch`.
+        progress.rows, progress.cursor = handed_over
+        raise
     if batch:
         yield batch
     if fault:
@@ -215,16 +223,13 @@ class Rows(Stream):
 
     def batches(self, size: int) -> AsyncIterator[list[Row]]:
         """Lists of `size` rows. The last one is shorter, also before an exception."""
-        return _batches(self._unread(), checked_size(size))
+        return _batches(self._unread(), checked_size(size), self.progress)
 
     async def collect(self) -> list[Row]:
         """All rows, or an exception."""
-        unread, before = self._unread(), replace(self.progress)
-        try:
+        unread = self._unread()
+        with only_if_whole(self.progress):
             return [row async for row in unread]
-        except RowstreamError as error:
-            error.rows, error.cursor = before.rows, before.cursor
-            raise
 
     async def to_arrow(self) -> pyarrow.Table:
         """Requests the result as Arrow. This and the following don't depend on rows that were read before."""
