@@ -382,6 +382,17 @@ class Bounds(unittest.TestCase):
             else:
                 self.assertRaises(RowstreamError, reading.retry, raised.exception)
 
+    def test_none_leaves_a_parameter_out(self) -> None:
+        """It was sent as an empty text, which no row has."""
+        params = {"n": None, "status": "a", "_after": None, "ids": [1, 2], "none": []}
+        reading = RowReading("http://x/rows?n=4&m=5&_after=c1&none=1", params, 3)
+        sent = reading.url.params.multi_items()
+        self.assertEqual(sent[:-2], [("m", "5"), ("status", "a"), ("ids", "1"), ("ids", "2")])
+        self.assertIsNone(reading.progress.cursor)
+        for values in ([1, None], (None,)):
+            with self.assertRaisesRegex(ValueError, "'ids' has a None"):
+                RowReading("http://x/rows", {"ids": values}, 3)
+
     def test_records_that_make_no_sense(self) -> None:
         for members in (
             {"mark": 1},

@@ -95,7 +95,7 @@ class Reading:
     parameters: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, url: str, params: Mapping[str, Any] | None, attempts: int) -> None:
-        self._list = _without_user(url).copy_merge_params(params or {})
+        self._list = _with_params(_without_user(url), params or {})
         self._attempts, self._limit = 0, attempts
         self._is_unsafe = False
         self.progress = Progress()
@@ -426,6 +426,15 @@ def _without_user(url: str) -> httpx.URL:
             "the URL has a user or a password: send them in the argument `headers`, as `Authorization`"
         )
     return parsed
+
+
+def _with_params(url: httpx.URL, params: Mapping[str, Any]) -> httpx.URL:
+    """They replace those in the URL, and None removes one. httpx would send an empty text."""
+    for name, value in params.items():
+        if isinstance(value, (list, tuple)) and any(item is None for item in cast("list[Any]", value)):
+            raise ValueError(f"the list in the parameter {name!r} has a None: leave it out of the list")
+        url = url.copy_remove_param(name)
+    return url.copy_merge_params({name: value for name, value in params.items() if value is not None})
 
 
 def _members(text: str | bytes) -> dict[str, Any]:
