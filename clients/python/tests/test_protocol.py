@@ -68,6 +68,19 @@ class Values(unittest.TestCase):
         # Of an unknown type, so its digits are kept.
         self.check(Decimal("0.10"), "any", "0.10")
 
+    def test_negative_zeros_keep_their_sign(self) -> None:
+        for text in ("-0", "-0.0", "-0e0", "-0 "):
+            self.check(-0.0, "double", text)
+            self.check(-0.0, "float", text)
+        self.check(0.0, "double", "0")
+        columns = [{"name": "id", "type": "int64"}, {"name": "list", "type": "list"}]
+        columns[1]["columns"] = [{"name": "v", "type": "double"}]
+        body = record(columns=columns) + b'{"id":0,"list":[{"v":-0},{"v":1}]}\n' + record(end={"rows": 1})
+        for at in range(len(body)):
+            self.assertEqual(
+                str(fed(begun(), body[:at], body[at:])), "[{'id': 0, 'list': [{'v': -0.0}, {'v': 1.0}]}]"
+            )
+
     def test_a_double_beside_a_decimal_is_a_float(self) -> None:
         reading = begun()
         columns = [{"name": "a", "type": "double"}, {"name": "b", "type": "decimal"}]

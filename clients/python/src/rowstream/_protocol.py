@@ -25,7 +25,7 @@ import json
 import random
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -35,7 +35,7 @@ from typing import Any, ClassVar, NoReturn, cast
 import httpx
 
 from ._errors import IncompleteStream, RowstreamError, of_members
-from ._values import Row, converter, decoder, patient_decoder
+from ._values import Row, converter, decoder, has_negative_zero, patient_decoder
 
 VERSION = "1"
 #: A row of 16 MiB, the server's default limit, can be six times as long in JSON.
@@ -233,6 +233,7 @@ class RowReading(Reading):
         self._held_characters = 0
         self._torn: IncompleteStream | None = None
         self._is_described = False
+        self._zeros: list[int] = []
         self._describe([])
 
     def feed(self, data: bytes) -> Sequence[Block]:
@@ -293,9 +294,19 @@ class RowReading(Reading):
             return
         if self._convert:
             self._convert(row)
+            if self._zeros:
+                row = self._signed(row, self._convert, text[start:end])
         self._held.append(row)
         self._held_characters += end - start
         self._count += 1
+
+    def _signed(self, row: Row, convert: Callable[[Row], None], line: str) -> Row:
+        """The row again if one of its zeros is -0."""
+        if has_negative_zero(line):
+            row = self._patient.decode(line)
+            convert(row)
+        self._zeros.clear()
+        return row
 
     def _patient_row(self, line: str) -> Any:
         try:
@@ -330,7 +341,7 @@ class RowReading(Reading):
 
     def _describe(self, columns: list[Row]) -> None:
         self._decoder, self._patient = decoder(columns), patient_decoder(columns)
-        self._convert = converter(columns, self._changes)
+        self._convert = converter(columns, self._changes, self._zeros)
         self.columns = columns or self.columns
 
     def _verify(self, counted: Row) -> None:

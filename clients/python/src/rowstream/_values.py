@@ -29,13 +29,22 @@ def decoder(columns: Iterable[Row]) -> json.JSONDecoder:
 
 
 def patient_decoder(columns: Iterable[Row]) -> json.JSONDecoder:
-    """The same, for integers of any length: Python refuses those of more than 4,300 digits."""
+    """The same, for -0 and integers of any length: Python refuses those of more than 4,300 digits."""
     fast = decoder(columns)
     return json.JSONDecoder(parse_float=fast.parse_float, parse_int=_integer)
 
 
 def _integer(digits: str) -> int | Decimal:
-    return int(digits) if len(digits) < 4000 else Decimal(digits)
+    return int(digits) if len(digits) < 4000 and digits != "-0" else Decimal(digits)
+
+
+#: In dates, other characters follow these.
+_NEGATIVE_ZERO = re.compile(r"-0[],}\s]")
+
+
+def has_negative_zero(text: str) -> bool:
+    """True if a number may be -0, which the fast decoder reads as the integer 0."""
+    return _NEGATIVE_ZERO.search(text) is not None
 
 
 def _has_decimals(columns: Iterable[Row]) -> bool:
@@ -45,12 +54,15 @@ def _has_decimals(columns: Iterable[Row]) -> bool:
     )
 
 
-def converter(columns: Iterable[Row], changes: str) -> Callable[[Row], None] | None:
+def converter(columns: Iterable[Row], changes: str, zeros: list[int]) -> Callable[[Row], None] | None:
     """Converts the values of a row in place. None if JSON's values are exact already.
 
     `changes` is the header that lists the values' other forms, for example `numbers=string,bytes=base64`.
+    `zeros` gets the integers 0 in columns of floats, because they may have been -0.
     """
-    fields = [(column["name"], convert) for column in columns if (convert := _of_type(column, changes))]
+    fields = [
+        (column["name"], convert) for column in columns if (convert := _of_type(column, changes, zeros))
+    ]
     if not fields:
         return None
 
@@ -66,16 +78,18 @@ def converter(columns: Iterable[Row], changes: str) -> Callable[[Row], None] | N
     return convert_row
 
 
-def _of_type(column: Row, changes: str) -> Callable[[Any], Any] | None:
+def _of_type(column: Row, changes: str, zeros: list[int]) -> Callable[[Any], Any] | None:
     match column.get("type"):
         case "int64" if "numbers=string" in changes:
             return _int64
         case "decimal" if "numbers=string" in changes:
             return _decimal_of_text
+        case "float" | "double":
+            return _float(zeros)
         case "binary":
             return _base64 if "bytes=base64" in changes else _hex
         case "list":
-            convert_row = converter(column.get("columns", ()), changes)
+            convert_row = converter(column.get("columns", ()), changes, zeros)
             return convert_row and _list_of(convert_row)
         case name:
             return _CONVERTERS.get(name) if isinstance(name, str) else None
@@ -121,9 +135,16 @@ def _decimal_of_text(value: Any) -> Any:
     return Decimal(value) if value in _NOT_FINITE or _is_number(value) else value
 
 
-def _float(value: Any) -> Any:
-    kind = value.__class__
-    return float(value) if kind is Decimal or kind is int or (kind is str and value in _NOT_FINITE) else value
+def _float(zeros: list[int]) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        kind = value.__class__
+        if kind is int:
+            if value == 0:
+                zeros.append(value)
+            return float(value)
+        return float(value) if kind is Decimal or (kind is str and value in _NOT_FINITE) else value
+
+    return convert
 
 
 def _hex(text: str) -> Any:
@@ -164,8 +185,6 @@ def _uuid(text: str) -> Any:
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
-    "float": _float,
-    "double": _float,
     "decimal": _decimal,
     "date-time": _instant,
     "date-time-local": _local_datetime,
