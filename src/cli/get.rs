@@ -371,7 +371,13 @@ impl<'a> Download<'a> {
             self.output.flush(Hold::Nothing).await?;
             self.tally.show(self.part(), document.rows(), self.output.bytes(), length);
         }
-        let proof = document.finish(&response.headers, &response.trailers)?;
+        let proof = match document.finish(&response.headers, &response.trailers)? {
+            Some(proof) => proof,
+            None => {
+                let state = self.requests.ended_state(&response.headers).await;
+                document.check_state(state.as_ref())?
+            }
+        };
         let page = response.trailers.get("rowstream-page").or(response.headers.get("rowstream-page"));
         let is_full_page = page.is_some_and(|page| page == "full");
         Ok(Complete { rows: document.rows(), proof, columns: None, is_full_page, requests: 1 })

@@ -71,7 +71,10 @@ pub(crate) async fn server() -> Server {
         ("rowstream.toml", "[source.db]\nurl = \"sqlite:rows.db\"\ncreate = [\"data.sql\"]\n"),
         ("data.sql", &data),
         ("endpoints/rows.sql", rows),
-        ("endpoints/plain.sql", "/* formats = [\"ndjson\", \"csv\"] */ select n, note from t order by n"),
+        (
+            "endpoints/plain.sql",
+            "/* formats = [\"ndjson\", \"csv\", \"sse\"] */ select n, note from t order by n",
+        ),
     ];
     Server::start(&files).await
 }

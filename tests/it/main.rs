@@ -56,6 +56,7 @@ mod floors;
 mod follow;
 mod get;
 mod get_parallel;
+mod get_proofs;
 mod hosts;
 mod html;
 mod http;

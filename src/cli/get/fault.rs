@@ -41,6 +41,14 @@ impl Fault {
         Self { hint: Some(hint.to_owned()), ..Self::new(shown(&detail.to_string())) }
     }
 
+    /// The URL requests a digest, and it doesn't arrive.
+    pub(super) fn no_digest() -> Self {
+        Self::lasting(
+            "the URL requests a digest, but the response has none",
+            "a proxy may drop `Content-Digest`: let it pass trailers, or leave out `_digest`",
+        )
+    }
+
     fn new(detail: String) -> Self {
         Self { code: None, detail, hint: None, parameter: None, shards: None, retry: None }
     }

@@ -223,11 +223,10 @@ impl Lines {
         Err(Fault::cut(format!("the server sent {sent} rows, but {arrived} arrived")))
     }
 
-    /// Compares the digest in the end record. Returns true if there's one.
+    /// Compares the digest in the end record. Returns true if it's requested.
     fn check_digest(&mut self, before: &[u8], end: &Value) -> Result<bool, Fault> {
-        let (Some(digest), Some(expected)) = (&mut self.digest, end["digest"].as_str()) else {
-            return Ok(false);
-        };
+        let Some(digest) = &mut self.digest else { return Ok(false) };
+        let expected = end["digest"].as_str().ok_or_else(Fault::no_digest)?;
         digest.update(before);
         if digest.text() == expected { Ok(true) } else { Err(Fault::cut("the digest differs")) }
     }
@@ -271,6 +270,14 @@ mod tests {
             let (rows, lines, _) = read(Form::JsonSeq, &text.as_bytes().chunks(size).collect::<Vec<_>>());
             prop_assert_eq!((&*rows, lines.end.is_some()), ("\x1e{\"id\":1}\n", true));
         }
+    }
+
+    #[test]
+    fn a_requested_digest_has_to_arrive() {
+        let end = "{\"$rowstream\":\"t\",\"end\":{\"rows\":0}}\n";
+        let mut lines = Lines::new(Form::Ndjson, "t", Some(Digest::default()), LONGEST_ROW);
+        let ended = lines.feed((COLUMNS.to_owned() + end).as_bytes(), &mut Vec::new());
+        assert_eq!((ended, lines.end), (Err(Fault::no_digest()), None));
     }
 
     #[test]

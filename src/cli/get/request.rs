@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
 use bytes::Bytes;
@@ -31,7 +31,7 @@ use serde_json::Value;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::super::Failure;
@@ -39,6 +39,7 @@ use super::super::ready::trust;
 use super::Args;
 use super::fault::Fault;
 use super::output::Position;
+use crate::completeness::streams::STREAM;
 
 const AGENT: &str = concat!("rowstream-get/", env!("CARGO_PKG_VERSION"));
 /// The variable with the token.
@@ -55,6 +56,9 @@ const LONGEST_PROBLEM: usize = 64 << 10;
 const MISSED_HEARTBEATS: f64 = 3.0;
 /// The longest heartbeat interval that we believe, in seconds.
 const LONGEST_HEARTBEAT: f64 = 3600.0;
+/// The longest time in which the state of a stream is asked for, and the pause after each answer.
+const LONGEST_ASKING: Duration = Duration::from_secs(5);
+const ASKING_PAUSE: Duration = Duration::from_millis(200);
 /// The characters of a cursor that a query can contain as they are.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -203,7 +207,27 @@ impl Requests {
 
     /// The server's own reason why a response was cut. `None` if it doesn't know or say it.
     pub(super) async fn reason(&self, headers: &HeaderMap) -> Option<Fault> {
-        let id = headers.get("rowstream-stream")?.to_str().ok()?;
+        let state = self.stream_state(headers).await?;
+        state.get("error").filter(|error| error.is_object()).map(Fault::of_server)
+    }
+
+    /// The server's state of a stream, once the stream has ended. `None` if the server can't be asked.
+    pub(super) async fn ended_state(&self, headers: &HeaderMap) -> Option<Value> {
+        headers.get(STREAM)?;
+        let began = Instant::now();
+        loop {
+            let state = self.stream_state(headers).await;
+            let has_ended = state.as_ref().is_some_and(|state| state["state"] != "running");
+            if has_ended || began.elapsed() >= LONGEST_ASKING {
+                return state;
+            }
+            // The server may notice the end later than we do, and another replica may answer next.
+            sleep(ASKING_PAUSE).await;
+        }
+    }
+
+    async fn stream_state(&self, headers: &HeaderMap) -> Option<Value> {
+        let id = headers.get(STREAM)?.to_str().ok()?;
         let root = headers.get("rowstream-root").and_then(|root| root.to_str().ok());
         let target =
             format!("{}_rowstream/streams/{}", self.url.root(root), utf8_percent_encode(id, ESCAPED));
@@ -211,8 +235,7 @@ impl Requests {
             let mut response = self.send(&target).await.ok()?;
             Some(response.text().await).filter(|_| response.status == StatusCode::OK)
         };
-        let state: Value = serde_json::from_slice(&timeout(PATIENCE, asking).await.ok()??).ok()?;
-        state.get("error").filter(|error| error.is_object()).map(Fault::of_server)
+        serde_json::from_slice(&timeout(PATIENCE, asking).await.ok()??).ok()
     }
 
     async fn send(&self, target: &str) -> Result<Response, Fault> {
