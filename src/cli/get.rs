@@ -288,6 +288,7 @@ impl<'a> Download<'a> {
             return Err(Fault::lasting(detail, "a proxy or an upstream does it: turn it off there").into());
         }
         let content_type = response.header("content-type").unwrap_or_default().to_owned();
+        self.requests.url.check_format(&content_type)?;
         let form = Form::of(&content_type);
         if let Some(shard) = &self.shard {
             let format = ShardFormat::of(form, &content_type)?;

@@ -6,7 +6,7 @@ use futures_util::stream::once;
 use http::header;
 
 use crate::get::{download, file, names, server, whole};
-use crate::support::upstream::{Speaks, Upstream, reply, stream};
+use crate::support::upstream::{Scripted, Speaks, Upstream, reply, stream};
 use crate::support::{Server, get};
 
 /// The answer of a proxy to questions for the state of a stream.
@@ -91,4 +91,38 @@ async fn the_server_knows_the_end_without_trailers() {
         assert!(status == Some(0) && told.ends_with(&format!("verified by {proof}\n")), "{path} {told}");
         assert!(fs::read_to_string(saved).unwrap() == whole(&server, path).await, "{path}");
     }
+}
+
+/// The page of a login became `orders.csv`, and replaced the earlier file.
+#[tokio::test]
+async fn a_response_in_another_format_keeps_the_earlier_file() {
+    let peer = Scripted::start(|target, _| {
+        let (kind, body) = match target.split_once(['.', '?']).map(|(path, _)| path) {
+            Some("/login") => ("Content-Type: text/html\r\n", "<form>"),
+            Some("/value") => ("Content-Type: text/plain\r\n", "n\r\n1\r\n"),
+            _ => ("", ""),
+        };
+        format!("HTTP/1.1 200 OK\r\n{kind}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    })
+    .await;
+    for (path, told) in [
+        ("/login.ndjson", "the content type \"text/html\", but ndjson is application/x-ndjson\n    hint: "),
+        ("/login.csv", "the content type \"text/html\", but csv is text/csv\n    hint: "),
+        ("/login?_format=json", "the content type \"text/html\", but json is application/json\n    hint: "),
+        ("/value?_format=csv", "the content type \"text/plain\", but csv is text/csv\n    hint: "),
+        ("/empty.json", "the content type \"\", but json is application/json\n    hint: "),
+    ] {
+        let (folder, saved, text) = file("orders");
+        fs::write(&saved, "earlier").unwrap();
+        let (status, said) = download(&[&format!("{}{path}", peer.url), "-o", &text]).await;
+        assert!(status == Some(1) && said.contains(told), "{path} {said}");
+        assert_eq!(
+            (names(&folder), fs::read_to_string(&saved).unwrap()),
+            (vec!["orders".to_owned()], "earlier".to_owned())
+        );
+    }
+    // The suffix can belong to a value: `/file/{name}`.
+    let (_folder, saved, text) = file("report");
+    let (status, said) = download(&[&format!("{}/value.csv", peer.url), "-o", &text]).await;
+    assert_eq!((status, fs::read_to_string(saved).unwrap()), (Some(0), "n\r\n1\r\n".to_owned()), "{said}");
 }

@@ -25,6 +25,7 @@ use hyper_util::rt::TokioIo;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rowstream_core::diagnostic::shown;
 use rowstream_core::tls::servers;
+use rowstream_encode::Format;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
@@ -128,10 +129,40 @@ impl EndpointUrl {
         root.iter().fold("/".to_owned(), |path, name| path + name + "/")
     }
 
+    /// The format that it names.
+    fn format(&self) -> Option<Format> {
+        let suffix = || self.path.rsplit_once('.').map(|(_, suffix)| suffix);
+        match self.parameter("_format").or_else(suffix)? {
+            "jsonl" => Some(Format::Ndjson),
+            name => Format::from_name(name),
+        }
+    }
+
     /// True if it names a format that can contain records.
     fn is_framed(&self) -> bool {
-        let suffix = || self.path.rsplit_once('.').map(|(_, suffix)| suffix);
-        matches!(self.parameter("_format").or_else(suffix), Some("ndjson" | "jsonl" | "json-seq"))
+        matches!(self.format(), Some(Format::Ndjson | Format::JsonSeq))
+    }
+
+    /// Checks that a response has the format that the URL names. A suffix can also be a part of a value,
+    /// `/file/report.csv`, so any type is its own, except pages and none.
+    pub(super) fn check_format(&self, content_type: &str) -> Result<(), Fault> {
+        let Some(format) = self.format() else { return Ok(()) };
+        let own = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        // A response can have a more exact type of JSON.
+        let is_exact = own == format.media_type() || (format == Format::Json && own.ends_with("+json"));
+        let is_value = self.parameter("_format").is_none() && !matches!(&*own, "" | "text/html");
+        if is_exact || is_value {
+            return Ok(());
+        }
+        let detail = format!(
+            "the response has the content type {content_type:?}, but {} is {}",
+            format.name(),
+            format.media_type()
+        );
+        Err(Fault::lasting(
+            detail,
+            "it may be the page of a login, of a proxy or of another server: look at it with `curl -i`",
+        ))
     }
 }
 
@@ -216,7 +247,8 @@ impl Requests {
         headers.get(STREAM)?;
         let began = Instant::now();
         loop {
-            let state = self.stream_state(headers).await;
+            let left = LONGEST_ASKING.saturating_sub(began.elapsed());
+            let state = timeout(left, self.stream_state(headers)).await.ok().flatten();
             let has_ended = state.as_ref().is_some_and(|state| state["state"] != "running");
             if has_ended || began.elapsed() >= LONGEST_ASKING {
                 return state;
