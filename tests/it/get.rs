@@ -378,6 +378,20 @@ async fn two_answers_are_never_mixed() {
     }
 }
 
+/// Each attempt ended with `invalid_parameter`, until someone removed the files.
+#[tokio::test]
+async fn a_download_begins_again_if_the_endpoint_has_lost_its_key() {
+    let server = server().await;
+    let (folder, path, text) = file("rows.ndjson");
+    let url = server.url("/plain.ndjson");
+    leave_behind(&path, "{\"n\":0}\n", &url, 8, "x");
+    let (status, told) = download(&[&url, "-o", &text]).await;
+    let reason = "the server refuses to continue (invalid_parameter: ";
+    assert!(status == Some(0) && told.contains(reason), "{told}");
+    assert!(fs::read_to_string(&path).unwrap() == whole(&server, "/plain.ndjson").await);
+    assert_eq!(names(&folder), ["rows.ndjson"]);
+}
+
 #[tokio::test]
 async fn a_cut_document_gets_no_name() {
     let server = server().await;

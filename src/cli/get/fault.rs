@@ -95,7 +95,8 @@ impl Fault {
 
     /// True if the server has refused a cursor, so that a download can only begin from the start.
     pub(super) fn is_refused_cursor(&self) -> bool {
-        self.code.as_deref().is_some_and(|code| REFUSED_CURSOR.contains(&code))
+        // An endpoint that has lost its `key` refuses the parameter.
+        self.code.as_deref().is_some_and(|code| REFUSED_CURSOR.contains(&code)) || self.is_about("_after")
     }
 
     /// True if the server has refused this parameter.
