@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use rowstream_core::log::text::{bounded, one_line};
 use serde_json::Value;
 
@@ -84,11 +86,11 @@ impl Fault {
                 "`get` sends tokens nowhere else: request the new URL if you trust it",
             );
         }
-        let after = header(header::RETRY_AFTER).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let after = header(header::RETRY_AFTER).and_then(pause).unwrap_or_default();
         let passes = matches!(status.as_u16(), 408 | 429 | 502 | 503 | 504);
         Self {
             hint: Some("it may be a proxy's: `rowstream doctor --via URL` checks the way".to_owned()),
-            retry: Some(Duration::from_secs(after)).filter(|after| passes && *after <= LONGEST_PAUSE),
+            retry: Some(after).filter(|after| passes && *after <= LONGEST_PAUSE),
             ..Self::new(format!("status {status}, without a reason"))
         }
     }
@@ -130,7 +132,45 @@ impl fmt::Display for Fault {
     }
 }
 
+/// The pause that a `Retry-After` asks for, in seconds or until a date (RFC 9110, section 10.2.3).
+fn pause(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = DateTimeParser::new().parse_timestamp(text).ok()?;
+    Some(date.duration_since(Timestamp::now()).try_into().unwrap_or_default())
+}
+
 /// A text from outside, as a single line for a terminal.
 fn shown(text: &str) -> String {
     one_line(bounded(text, MOST_SHOWN)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::fmt::rfc2822::DateTimePrinter;
+
+    use super::*;
+
+    /// A date counted as no pause at all.
+    #[test]
+    fn a_proxy_asks_for_a_pause_in_seconds_or_until_a_date() {
+        let retry = |text: &str| {
+            let headers = HeaderMap::from_iter([(header::RETRY_AFTER, text.parse().unwrap())]);
+            Fault::of_status(StatusCode::SERVICE_UNAVAILABLE, &headers, b"").retry
+        };
+        let date = |seconds: i64| {
+            let at = Timestamp::from_second(Timestamp::now().as_second() + seconds).unwrap();
+            DateTimePrinter::new().timestamp_to_rfc9110_string(&at).unwrap()
+        };
+        assert_eq!(retry("120"), Some(Duration::from_secs(120)));
+        let until = retry(&date(120)).unwrap();
+        assert!((Duration::from_secs(60)..=Duration::from_secs(120)).contains(&until), "{until:?}");
+        for (text, pause) in [(&*date(-120), Some(Duration::ZERO)), ("soon", Some(Duration::ZERO))] {
+            assert_eq!(retry(text), pause, "{text}");
+        }
+        for text in ["301", &date(400)] {
+            assert_eq!(retry(text), None, "{text}");
+        }
+    }
 }
