@@ -30,11 +30,15 @@ pub(crate) use self::batches::{Pieces, piece, sent_schema};
 #[cfg(any(feature = "adbc", feature = "flight"))]
 pub(crate) use self::bind::batch;
 pub(crate) use self::columns::Columns;
+#[cfg(feature = "adbc")]
+pub(crate) use self::values::BIGNUM;
 #[cfg(feature = "odbc")]
 pub(crate) use self::values::JSON;
-pub(crate) use self::values::column;
 #[cfg(feature = "worker")]
-pub(crate) use self::values::{KIND, NUMBER};
+pub(crate) use self::values::KIND;
+#[cfg(feature = "odbc")]
+pub(crate) use self::values::NUMBER;
+pub(crate) use self::values::column;
 
 /// A packed row.
 pub struct Row<'a> {
@@ -99,6 +103,6 @@ pub(crate) fn checked<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result
 pub(crate) fn is_described(schema: &Schema, described: &[Column]) -> bool {
     schema.fields().len() == described.len()
         && schema.fields().iter().zip(described).all(|(field, column)| {
-            *field.name() == column.name && field.data_type().to_string() == column.type_name
+            *field.name() == column.name && values::type_name(field) == column.type_name
         })
 }

@@ -27,8 +27,16 @@ pub(crate) fn column(field: &Field) -> Column {
     let said = said.or(is_uuid(field).then_some(ColumnKind::Uuid));
     Column {
         name: field.name().clone(),
-        type_name: field.data_type().to_string(),
+        type_name: type_name(field),
         kind: said.unwrap_or_else(|| kind(field.data_type())),
+    }
+}
+
+/// The name of a field's type.
+pub(super) fn type_name(field: &Field) -> String {
+    match field.metadata().get(KIND) {
+        Some(said) if said == BIGNUM => BIGNUM.to_owned(),
+        _ => field.data_type().to_string(),
     }
 }
 
@@ -57,14 +65,16 @@ pub(super) fn decimal_kind(said: &str) -> Option<(u8, i8)> {
     }
 }
 
-/// The key of a field's metadata. Its value declares a kind of text: [`JSON`], [`NUMBER`], or a
+/// The key of a field's metadata. Its value declares a kind of text: [`JSON`], `number`, [`BIGNUM`], or a
 /// decimal's `precision,scale`.
 pub(crate) const KIND: &str = "rowstream.kind";
 /// Texts that are JSON documents.
 pub(crate) const JSON: &str = "json";
 /// Texts that are decimals of any length.
-#[cfg(feature = "worker")]
+#[cfg(feature = "odbc")]
 pub(crate) const NUMBER: &str = "number";
+/// The same for a `bignum` of DuckDB, which compares it only with others.
+pub(crate) const BIGNUM: &str = "bignum";
 
 /// Converts a text to the kind that its field's metadata declares, if the text is valid. We check,
 /// because a driver or server can declare any text. Converts the bytes of a UUID, too.

@@ -6,7 +6,7 @@ use rowstream_core::sql::dialect::Quotes;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Filters, Keys,
     LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes, Placeholders,
-    Refusal, Strings, Syntax, Urls, ValueForm,
+    Refusal, Strings, Syntax, UnorderedTypes, Urls, ValueForm,
 };
 use rowstream_core::sql::{Operator, Outline};
 
@@ -40,6 +40,7 @@ pub(super) static ODBC: Dialect = Dialect {
         hint: "declare parameters, and use them in the statement",
     }),
     catalog: None,
+    keys: Keys { unordered: &[], ..COMMON.keys },
     ..COMMON
 };
 
@@ -72,7 +73,27 @@ pub(super) const COMMON: Dialect = Dialect {
         comparison: Comparison::ByColumn,
         infinity: None,
         bytes: Err("use a key of texts or numbers"),
-        unordered: &[],
+        unordered: &[
+            UnorderedTypes {
+                // An enum's.
+                types: &["Dictionary"],
+                longest: 0,
+                why: "DuckDB sorts by number and compares as texts",
+                hint: "select the text, `k::varchar as k`",
+            },
+            UnorderedTypes {
+                types: &["bignum"],
+                longest: 0,
+                why: "DuckDB doesn't compare with the numbers of a cursor",
+                hint: "select `k::decimal(38) as k`, or the text, `k::varchar as k`",
+            },
+            UnorderedTypes {
+                types: &["Interval"],
+                longest: 0,
+                why: "DuckDB can't read back from a cursor",
+                hint: "select the seconds, `epoch(k) as k`",
+            },
+        ],
         alike: &[],
     },
     filters: Ok(FILTERS),

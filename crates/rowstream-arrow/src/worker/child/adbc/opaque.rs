@@ -16,7 +16,7 @@ use arrow_buffer::i256;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use crate::arrow_rows::{KIND, NUMBER};
+use crate::arrow_rows::{BIGNUM, KIND};
 
 /// A type that DuckDB names in a field's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn plain(field: &FieldRef) -> FieldRef {
             metadata.remove(EXTENSION_TYPE_NAME_KEY);
             metadata.remove(EXTENSION_TYPE_METADATA_KEY);
             if opaque == OpaqueType::BigNum {
-                metadata.insert(KIND.to_owned(), NUMBER.to_owned());
+                metadata.insert(KIND.to_owned(), BIGNUM.to_owned());
             }
             opaque.data_type()
         }
