@@ -318,10 +318,11 @@ impl<E> KeyGatherer<'_, E> {
             Value::Text(_) | Value::Int(_) | Value::Int4(_) | Value::Number(_) => {
                 write_value(value, self.key);
             }
-            Value::Date(_) | Value::Time(_) | Value::Timestamp(_) => write_value(value, self.key),
+            Value::Date(_) | Value::Timestamp(_) => keep_time(value, self.key),
+            Value::Time(_) => write_value(value, self.key),
             Value::Bool(_) => write_value(value, self.key),
             // Sessions are in UTC, so a zone would add nothing, and some databases don't read one.
-            Value::TimestampTz(micros) => write_value(Value::Timestamp(micros), self.key),
+            Value::TimestampTz(micros) => keep_time(Value::Timestamp(micros), self.key),
             // All digits are needed: the column itself could be greater than its shortest form.
             Value::Float4(float) if float.is_finite() => write_value(Value::Float(float.into()), self.key),
             Value::Float(float) | Value::Real(float) if float.is_finite() => write_value(value, self.key),
@@ -338,6 +339,29 @@ impl<E> KeyGatherer<'_, E> {
             _ => self.misfit = Some((index, Misfit::Kind)),
         }
     }
+}
+
+/// The end of a time before the year 1.
+const BEFORE_CHRIST: &[u8] = b" BC\"";
+
+/// Writes a time with its year as ISO 8601 has it. DuckDB reads `0044-03-15 BC` without its era.
+fn keep_time(value: Value<'_>, key: &mut Vec<u8>) {
+    let start = key.len();
+    write_value(value, key);
+    if key.ends_with(BEFORE_CHRIST) {
+        number_year(start + 1, key);
+    }
+}
+
+/// Replaces the year at `start` and its era by a number: 1 BC is 0, and 44 BC is -43.
+#[cold]
+fn number_year(start: usize, key: &mut Vec<u8>) {
+    key.truncate(key.len() - BEFORE_CHRIST.len());
+    let digits = key[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let year = key[start..start + digits].iter().fold(0, |year, digit| year * 10 + i64::from(digit - b'0'));
+    let sign = if year > 1 { "-" } else { "" };
+    key.splice(start..start + digits, format!("{sign}{:04}", year - 1).into_bytes());
+    key.push(b'"');
 }
 
 impl<E: RowWriter> ColumnWriter for KeyGatherer<'_, E> {

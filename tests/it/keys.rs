@@ -649,3 +649,37 @@ async fn duckdb_pages_without_an_order_are_refused() {
         );
     }
 }
+
+/// A cursor had a date of DuckDB as `0044-03-15 BC`, which DuckDB read as the year 44 after Christ. Pages lost
+/// rows, or began again for ever. Pages by timestamps failed.
+#[tokio::test]
+async fn duckdb_pages_by_times_before_christ_have_each_row_once() {
+    const DAYS: &[&str] = &[
+        "-infinity",
+        "5877642-06-25 (BC)",
+        "0044-03-15 (BC)",
+        "0002-01-01 (BC)",
+        "0001-12-31 (BC)",
+        "0001-01-01",
+        "2024-01-01",
+    ];
+    const TIMES: &[&str] = &[
+        "-infinity",
+        "290309-12-22 (BC) 00:00:00",
+        "0044-03-15 (BC) 10:00:00",
+        "0044-03-15 (BC) 10:00:00.5",
+        "0001-12-31 (BC) 23:59:59",
+        "0001-01-01 00:00:00",
+    ];
+    const SECONDS: &[&str] = &["0044-03-15 (BC) 10:00:00", "0001-12-31 (BC) 23:59:59", "0001-01-01 00:00:00"];
+    let types = [
+        ("date", DAYS),
+        ("timestamp", TIMES),
+        ("timestamptz", TIMES),
+        ("timestamp_s", SECONDS),
+        ("timestamp_ms", SECONDS),
+        // A text that looks like a date isn't one.
+        ("varchar", &["0044-03-15 BC", "0045-01-01"]),
+    ];
+    check_duckdb_pages(&types, Expected::Rows).await;
+}
