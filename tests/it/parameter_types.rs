@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use crate::support::drivers::duckdb;
 use crate::support::{Ended, MariaDb, Server, TestDb, get, rowstream};
 use tokio::task::spawn_blocking;
 
@@ -366,4 +367,67 @@ async fn endpoints_of_one_text_have_their_own_types_in_mariadb_and_sqlite() {
     let texts: &[SharedText] =
         &[("select :x as x", &[("integer", "7", "7"), ("text", "007", "\"007\""), ("number", "1.5", "1.5")])];
     endpoints_of_one_text_have_their_own_types(&format!("sqlite:{}", file.display()), "", texts).await;
+}
+
+/// `9999-12-31`, the usual "never expires", was refused from 22:01 of the day before on.
+#[tokio::test]
+async fn timestamps_reach_the_end_of_the_year_9999() {
+    let (db, other) = (TestDb::new().await, MariaDb::new("select 1"));
+    let duck = format!("adbc:{}?entrypoint=duckdb_adbc_init", duckdb());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.db");
+    rusqlite::Connection::open(&file).unwrap().execute_batch("create table t (id)").unwrap();
+    for (url, select) in [
+        (db.url(), "to_char(:t at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"),
+        (other.url(), "cast(cast(:t as datetime(6)) as char)"),
+        (format!("sqlite:{}", file.display()), "case length(:t) when 19 then :t || '.000000' else :t end"),
+        (duck.clone(), "strftime(:t::timestamptz, '%Y-%m-%d %H:%M:%S.%f')"),
+    ] {
+        for (given, expected) in [
+            ("9999-12-31T23:59:59.999999Z", "9999-12-31 23:59:59.999999"),
+            ("9999-12-31T23:59:59", "9999-12-31 23:59:59.000000"),
+            ("9999-12-31", "9999-12-31 00:00:00.000000"),
+            ("9999-12-31T23:59:59+14:00", "9999-12-31 09:59:59.000000"),
+            ("9999-12-31T00:00:00-12:00", "9999-12-31 12:00:00.000000"),
+            ("1969-12-31T23:59:59.999999Z", "1969-12-31 23:59:59.999999"),
+            ("0001-01-01T00:00:00Z", "0001-01-01 00:00:00.000000"),
+        ] {
+            let (sql, parameter) = (format!("select {select} as t"), format!("t:timestamp={given}"));
+            let output = rowstream(&["query", &url, &sql, "-p", &parameter]).await;
+            let said = format!(
+                "{}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+            assert_eq!(said, format!("{{\"t\":\"{expected}\"}}\n"), "{url}: {given}");
+        }
+    }
+    db.execute(
+        "create table far (at timestamptz primary key); insert into far values ('9999-12-31T23:59:59Z')",
+    )
+    .await;
+    let config = format!("[source.db]\nurl = \"{}\"\n\n[source.duck]\nurl = \"{duck}\"\n", db.url());
+    let never = "/*\nsource = \"duck\"\n[params]\nt = { type = \"timestamp\", default = \"9999-12-31T23:59:59Z\" }\n*/\n\
+        select extract(year from :t::timestamptz) as year";
+    let far = "/*\nsource = \"db\"\n[params]\nat = \"timestamp\"\n*/\nselect at from far where at = :at";
+    let list = "/*\nsource = \"duck\"\nfilter = true\n*/\nselect timestamptz '9999-12-31 23:59:59+00' as at";
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/never.sql", never),
+        ("endpoints/list.sql", list),
+        ("endpoints/far/{at}.sql", far),
+    ];
+    let server = Server::start(&files).await;
+    for (path, status, expected) in [
+        ("/far/9999-12-31T23:59:59Z", 200, r#"[{"at":"9999-12-31T23:59:59Z"}]"#),
+        ("/never", 200, r#"[{"year":9999}]"#),
+        ("/list?at=eq.9999-12-31T23:59:59Z", 200, r#"[{"at":"9999-12-31T23:59:59Z"}]"#),
+        ("/never?t=9999-12-31T23:59:59-00:01", 400, "is not between the years 1 and 9999 in UTC"),
+        ("/never?t=0001-01-01T00:00:00%2B00:01", 400, "is not between the years 1 and 9999 in UTC"),
+        ("/never?t=0000-01-01", 400, "is not between the years 1 and 9999 in UTC"),
+    ] {
+        let reply = get(&server.url(path)).await;
+        assert_eq!(reply.status, status, "{path}: {}", reply.text());
+        assert!(reply.text().contains(expected), "{path}: {}", reply.text());
+    }
 }

@@ -203,8 +203,8 @@ pub enum ParamValue {
     Boolean(bool),
     /// `date`.
     Date(jiff::civil::Date),
-    /// `timestamp`: an instant.
-    Timestamp(jiff::Timestamp),
+    /// `timestamp`: an instant of the years 1 to 9999, in UTC. `jiff::Timestamp` ends a day before them.
+    Timestamp(jiff::civil::DateTime),
     /// `duration`: ISO 8601 text, checked.
     Duration(String),
     /// `uuid`: lower-case hyphenated text.
@@ -228,7 +228,7 @@ impl ParamValue {
             Self::Integer(integer) => Some(integer.to_string()),
             Self::Boolean(boolean) => Some(boolean.to_string()),
             Self::Date(date) => Some(date.to_string()),
-            Self::Timestamp(timestamp) => Some(timestamp.to_string()),
+            Self::Timestamp(timestamp) => Some(format!("{timestamp}Z")),
             Self::Number(text)
             | Self::Text(text)
             | Self::Duration(text)

@@ -126,12 +126,11 @@ fn push_date(date: jiff::civil::Date, out: &mut Vec<u8>) {
 }
 
 /// In UTC, the time zone of our sessions.
-fn push_timestamp(timestamp: jiff::Timestamp, out: &mut Vec<u8>) {
-    let civil = timestamp.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+fn push_timestamp(timestamp: jiff::civil::DateTime, out: &mut Vec<u8>) {
     out.push(11);
-    push_date(civil.date(), out);
-    out.extend_from_slice(&[civil.hour(), civil.minute(), civil.second()].map(i8::unsigned_abs));
-    let micros = civil.subsec_nanosecond().unsigned_abs() / 1000;
+    push_date(timestamp.date(), out);
+    out.extend_from_slice(&[timestamp.hour(), timestamp.minute(), timestamp.second()].map(i8::unsigned_abs));
+    let micros = timestamp.subsec_nanosecond().unsigned_abs() / 1000;
     out.extend_from_slice(&micros.to_le_bytes());
 }
 

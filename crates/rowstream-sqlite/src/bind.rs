@@ -36,7 +36,7 @@ fn number(text: &str) -> Value {
 
 /// Formats `YYYY-MM-DD HH:MM:SS[.ffffff]` in UTC, like `datetime()`. A fraction sorts after the
 /// same time without one.
-fn instant(timestamp: jiff::Timestamp) -> String {
+fn instant(timestamp: jiff::civil::DateTime) -> String {
     let format = match timestamp.subsec_nanosecond() {
         0 => "%Y-%m-%d %H:%M:%S",
         _ => "%Y-%m-%d %H:%M:%S.%6f",
@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn timestamps_have_a_fraction_when_they_need_one() {
         let at = |given: &str| value(&ParamValue::Timestamp(given.parse().unwrap()));
-        assert_eq!(at("2024-02-29T23:30:00+01:00"), text("2024-02-29 22:30:00"));
-        assert_eq!(at("2024-02-29T23:30:00.5Z"), text("2024-02-29 23:30:00.500000"));
-        assert_eq!(at("2024-02-29T23:30:00.123456Z"), text("2024-02-29 23:30:00.123456"));
+        assert_eq!(at("2024-02-29T22:30:00"), text("2024-02-29 22:30:00"));
+        assert_eq!(at("2024-02-29T23:30:00.5"), text("2024-02-29 23:30:00.500000"));
+        assert_eq!(at("2024-02-29T23:30:00.123456"), text("2024-02-29 23:30:00.123456"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Writes the conditions of a request as SQL.
 
 use jiff::civil::DateTime;
-use jiff::{Span, Timestamp};
+use jiff::{SignedDuration, Span};
 use rowstream_core::Error;
 use rowstream_core::datetime::{instant, split_leap_second};
 use rowstream_core::diagnostic::{list, shown};
@@ -360,8 +360,10 @@ fn utc_time(text: &str) -> Option<(i64, String)> {
     if seconds == 0 {
         return Some((micros, text.to_owned()));
     }
-    let time = Timestamp::from_microsecond(micros).ok()?.checked_add(Span::new().seconds(seconds)).ok()?;
-    Some((time.as_microsecond(), time.to_string()))
+    let micros = micros + seconds * 1_000_000;
+    let epoch = jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0);
+    let time = epoch.checked_add(SignedDuration::from_micros(micros)).ok()?;
+    Some((micros, format!("{time}Z")))
 }
 
 /// A date and time without an offset, in the form that databases store.

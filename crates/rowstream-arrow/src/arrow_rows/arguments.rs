@@ -35,7 +35,7 @@ pub(crate) fn argument(param: &ParamValue) -> Argument {
         ParamValue::Boolean(value) => Argument::Boolean(*value),
         ParamValue::Number(text) => Argument::Number(text.clone()),
         ParamValue::Date(date) => Argument::Date(days(*date)),
-        ParamValue::Timestamp(timestamp) => Argument::Timestamp(timestamp.as_microsecond()),
+        ParamValue::Timestamp(timestamp) => Argument::Timestamp(micros(*timestamp)),
         ParamValue::Text(text)
         | ParamValue::Duration(text)
         | ParamValue::Uuid(text)
@@ -58,6 +58,13 @@ fn days(date: jiff::civil::Date) -> i32 {
     epoch.until(date).map_or(0, |span| span.get_days())
 }
 
+/// Microseconds since 1970, for a time in UTC.
+fn micros(time: jiff::civil::DateTime) -> i64 {
+    let since_midnight = time.time().duration_since(jiff::civil::Time::midnight());
+    let seconds = i64::from(days(time.date())) * 86_400 + since_midnight.as_secs();
+    seconds * 1_000_000 + i64::from(since_midnight.subsec_micros())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +76,19 @@ mod tests {
         {
             let date = ParamValue::Date(date.parse().unwrap());
             assert_eq!(argument(&date), Argument::Date(expected), "{date:?}");
+        }
+    }
+
+    #[test]
+    fn timestamps_are_microseconds() {
+        for (time, expected) in [
+            ("1970-01-01T00:00:00", 0),
+            ("1969-12-31T23:59:59.999999", -1),
+            ("0001-01-01T00:00:00", -62_135_596_800_000_000),
+            ("9999-12-31T23:59:59.999999", 253_402_300_799_999_999),
+        ] {
+            let time = ParamValue::Timestamp(time.parse().unwrap());
+            assert_eq!(argument(&time), Argument::Timestamp(expected), "{time:?}");
         }
     }
 }

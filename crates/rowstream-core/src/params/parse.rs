@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use http::StatusCode;
-use jiff::civil::Date;
-use jiff::{Span, Timestamp};
+use jiff::civil::{Date, DateTime};
+use jiff::{SignedDuration, Span};
 use percent_encoding::percent_decode_str;
 
 use super::{INFINITY, Param, ParamPlace, ParamType, ParamValue, decimal};
@@ -183,15 +183,26 @@ fn date(text: &str) -> Result<ParamValue, String> {
 /// PostgreSQL.
 fn timestamp(text: &str) -> Result<ParamValue, String> {
     let (time, seconds) = split_leap_second(text).ok_or_else(|| not_a_timestamp(text))?;
-    let parsed = match has_shape(&time, "0000-00-00") {
-        true => format!("{time}T00:00Z").parse::<Timestamp>(),
-        false => match timestamp_offset(&time).ok_or_else(|| not_a_timestamp(text))? {
-            "" => format!("{time}Z").parse(),
-            _ => time.parse(),
-        },
+    let offset = match has_shape(&time, "0000-00-00") {
+        true => "",
+        false => timestamp_offset(&time).ok_or_else(|| not_a_timestamp(text))?,
     };
-    let parsed = parsed.and_then(|time| time.checked_add(Span::new().seconds(seconds)));
-    parsed.map(ParamValue::Timestamp).map_err(|_| not_a_timestamp(text))
+    let local = time[..time.len() - offset.len()].parse::<DateTime>().ok();
+    let (local, east) = local.zip(seconds_east(offset)).ok_or_else(|| not_a_timestamp(text))?;
+    let utc = local.checked_add(SignedDuration::from_secs(seconds - east)).ok();
+    let utc = utc.filter(|utc| utc.year() > 0).ok_or_else(|| {
+        format!("{} is not between the years 1 and 9999 in UTC, those of timestamps", shown(text))
+    })?;
+    Ok(ParamValue::Timestamp(utc))
+}
+
+/// The seconds of an offset. `None` if it has more than 59 minutes beside its hours.
+fn seconds_east(offset: &str) -> Option<i64> {
+    let ("+" | "-", offset_size) = offset.split_at_checked(1).unwrap_or_default() else { return Some(0) };
+    let (hours, minutes) = offset_size.split_once(':')?;
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let seconds = (hours * 60 + minutes) * 60;
+    (minutes < 60).then_some(if offset.starts_with('-') { -seconds } else { seconds })
 }
 
 /// The offset (`Z`, `+02:00` or none) after a date and a time, which may lack its seconds. `None`

@@ -122,6 +122,29 @@ fn texts_become_values() {
 }
 
 #[test]
+fn timestamps_are_in_the_years_1_to_9999() {
+    for (text, expected) in [
+        ("9999-12-31T23:59:59.999999999Z", Some("9999-12-31T23:59:59.999999999Z")),
+        ("9999-12-31T23:59:59+23:59", Some("9999-12-31T00:00:59Z")),
+        ("0001-01-01", Some("0001-01-01T00:00:00Z")),
+        ("0001-01-01T00:00:00-00:01", Some("0001-01-01T00:01:00Z")),
+        ("0001-01-01T00:00:00+00:01", None),
+        ("0000-12-31T23:59:59Z", None),
+        ("0000-12-31T23:59:59-00:01", Some("0001-01-01T00:00:59Z")),
+        ("9999-12-31T23:59:00-00:01", None),
+        ("9999-12-31T23:59:60Z", None),
+    ] {
+        let parsed = param("p", ParamType::Timestamp).parse(text).map(|value| value.postgres_text().unwrap());
+        match expected {
+            Some(expected) => assert_eq!(parsed.as_deref(), Ok(expected), "{text}"),
+            None => {
+                assert!(parsed.unwrap_err().contains("is not between the years 1 and 9999 in UTC"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn timestamps_that_are_none() {
     for text in [
         "",
@@ -138,12 +161,12 @@ fn timestamps_that_are_none() {
         "2024-05-06T07:08:09+02:00[Europe/Berlin]",
         "2024-05-06T25:08:09Z",
         "2024-05-06T07:08:61Z",
-        "9999-12-31T23:59:60Z",
         "2024-06-30T23:59:60.5Z",
         "2024-06-30T23:59:60.000000001",
         "2024-07-01T23:59:60.50+02:00",
         "2024-13-06T07:08:09Z",
         "2024-05-06T07:08:09+99:00",
+        "2024-05-06T07:08:09+02:60",
         "äääääääääääääääääääää",
     ] {
         let message = param("p", ParamType::Timestamp).parse(text).unwrap_err();

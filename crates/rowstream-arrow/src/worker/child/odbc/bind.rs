@@ -85,9 +85,9 @@ fn date_bytes(date: Date) -> Vec<u8> {
 /// `SQL_TIMESTAMP_STRUCT`, in UTC: a date, hours, minutes and seconds of 16 bits each, and
 /// nanoseconds of 32.
 fn timestamp(micros: i64) -> Result<BoundValue, Failed> {
-    let instant = jiff::Timestamp::from_microsecond(micros);
-    let instant = instant.map_err(|_| data_failed("a timestamp is beyond the years that can be bound"))?;
-    let time = instant.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+    let epoch = jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0);
+    let time = epoch.checked_add(jiff::SignedDuration::from_micros(micros));
+    let time = time.map_err(|_| data_failed("a timestamp is beyond the years that can be bound"))?;
     let mut bytes = date_bytes(time.date());
     for part in [time.hour(), time.minute(), time.second()] {
         bytes.extend(i16::from(part).to_ne_bytes());
