@@ -683,3 +683,39 @@ async fn duckdb_pages_by_times_before_christ_have_each_row_once() {
     ];
     check_duckdb_pages(&types, Expected::Rows).await;
 }
+
+/// A date that no calendar has was NULL in a cursor, but MariaDB sorts it as it's stored. Pages lost rows, or began
+/// again for ever.
+#[tokio::test]
+async fn mariadb_pages_by_zero_dates_fail() {
+    let db = MariaDb::new(
+        "set sql_mode = ''; create table z (id int primary key, d datetime, day date not null); \
+         insert into z values (1, '2024-01-01', '2024-01-01'), (2, '0000-00-00', '0000-00-00'), (3, null, '2024-03-01'),
+           (4, '2024-02-01', '2024-02-01'), (5, '2024-00-00', '2024-04-01'), (6, '2023-12-31', '2023-12-31')",
+    );
+    let list = "/*\nkey = [\"id\"]\nsort = true\n*/\nselect id, d, day from z order by id";
+    let config = format!("[source.db]\nurl = \"{}&zero-dates=null\"\n", db.url());
+    let server =
+        Launch::files(&[("rowstream.toml", config.as_str()), ("endpoints/z.sql", list)]).start().await;
+    let all = get(&server.url("/z?order=d")).await;
+    assert_eq!((all.status.as_u16(), all.json().as_array().map(Vec::len)), (200, Some(6)), "{}", all.text());
+    for order in ["d", "d.desc", "day", "day.desc", "d.nullslast", "day.nullsfirst"] {
+        let mut query = format!("?order={order}&limit=2");
+        let mut pages = 0;
+        let failed = loop {
+            let reply = get(&server.url(&format!("/z{query}"))).await;
+            match reply.header("link").and_then(|link| link.strip_prefix('<')?.split_once('>')) {
+                Some((next, _)) if pages < 4 => query = next.to_owned(),
+                _ => break reply,
+            }
+            pages += 1;
+        };
+        assert_eq!(
+            (failed.status.as_u16(), &failed.json()["code"]),
+            (500, &json!("bad_value")),
+            "{order}: {}",
+            failed.text()
+        );
+        assert!(failed.text().contains("sort by another column"), "{order}: {}", failed.text());
+    }
+}

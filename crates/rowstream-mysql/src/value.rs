@@ -45,6 +45,17 @@ pub(super) struct DecodeSettings {
     pub(super) computed_bits: BitEncoding,
 }
 
+/// The beginning of the names of a cursor's columns, which are the last ones of a result.
+const OF_CURSOR: &str = "rowstream_key_";
+
+impl DecodeSettings {
+    /// The treatment of a column's zero dates. The server sorts them as they're stored, so a cursor
+    /// with NULL would point to another place.
+    fn zero_dates_of(self, column: &Definition) -> ZeroDates {
+        if column.name.starts_with(OF_CURSOR) { ZeroDates::Refuse } else { self.zero_dates }
+    }
+}
+
 /// The decoder of a column, chosen once per statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decoder {
@@ -94,7 +105,7 @@ enum BadField {
 
 impl Decoder {
     pub(super) fn of(column: &Definition, reading: DecodeSettings) -> Option<Self> {
-        let DecodeSettings { zero_dates, computed_bits } = reading;
+        let zero_dates = || reading.zero_dates_of(column);
         let unsigned = column.flags & UNSIGNED != 0;
         let signed = |signed, other| if unsigned { other } else { signed };
         // The protocol's numbers of types (`enum_field_types`).
@@ -109,11 +120,11 @@ impl Decoder {
             5 => Self::Float8,
             0 | 246 => decimal(column, unsigned),
             6 => Self::Null,
-            7 | 17 => Self::TimestampTz(zero_dates),
-            10 | 14 => Self::Date(zero_dates),
+            7 | 17 => Self::TimestampTz(zero_dates()),
+            10 | 14 => Self::Date(zero_dates()),
             11 | 19 => Self::Time,
-            12 | 18 => Self::Timestamp(zero_dates),
-            16 => match ComputedBits::of(column, computed_bits) {
+            12 | 18 => Self::Timestamp(zero_dates()),
+            16 => match ComputedBits::of(column, reading.computed_bits) {
                 Some(computed) => Self::ComputedBits(computed),
                 None => Self::Bits,
             },
@@ -479,6 +490,10 @@ fn bad_field(bad: BadField, columns: &[Column], index: usize) -> Error {
         BadField::Malformed => Error::protocol(format!("a value in column `{name}` doesn't fit its type")),
         BadField::NotUtf8 => Error::bad_value(format!("a text in column `{name}` is not UTF-8"))
             .hint("select it as `cast(… as binary)` to see its bytes"),
+        BadField::ZeroDate if name.starts_with(OF_CURSOR) => {
+            Error::bad_value("a column that orders the pages contains an impossible date, such as 0000-00-00")
+                .hint("leave such rows out, or sort by another column")
+        }
         BadField::ZeroDate => {
             Error::bad_value(format!("column `{name}` contains an impossible date, such as 0000-00-00"))
                 .hint("add `zero-dates=null` to the URL of the source to get NULL instead, or select its \
