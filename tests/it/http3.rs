@@ -69,8 +69,8 @@ fn client(server: &Server, certificate: &Certificate, path: &str, options: &[&st
 /// The client's output, one line per response.
 async fn seen(client: Child) -> Vec<Value> {
     let ended = tokio::task::spawn_blocking(move || client.wait_with_output());
-    // A million rows are much work for Python.
-    let ended = tokio::time::timeout(2 * limit(), ended).await.expect("it ends");
+    // A million rows and 3,000 stopped requests are much work for Python, beside other tests.
+    let ended = tokio::time::timeout(4 * limit(), ended).await.expect("it ends");
     let output = ended.expect("it is waited for").expect("it ran");
     let text = String::from_utf8(output.stdout).expect("JSON");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
