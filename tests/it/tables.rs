@@ -210,8 +210,8 @@ async fn postgres_keys_of_all_types_find_rows() {
     }
 }
 
-/// A table was left out without a word if the role may read only some of its columns. A key of which the role
-/// can't read a part makes no pages and no lookups, because rows would look alike.
+/// The server left out a table, without a warning, if the role may read only some of its columns. If the role
+/// can't read a part of the key, there are no pages and no lookups, because rows would look alike.
 #[tokio::test]
 async fn postgres_columns_are_served_that_the_role_may_read() {
     let db = TestDb::new().await;
@@ -691,7 +691,7 @@ async fn tables_that_their_database_refuses_are_left_out() {
     left_out(&db.url(), &["/orphan"]).await;
 }
 
-/// A view of MariaDB whose table is gone has no columns, so it was left out without a word.
+/// A view of MariaDB has no columns if its table is gone, so the server left it out without a warning.
 #[tokio::test]
 async fn views_without_columns_are_warned_of() {
     let db = MariaDb::new(

@@ -63,7 +63,7 @@ impl Document {
     }
 
     /// Checks a body whose end was reported by HTTP. Returns the proof that nothing is missing. `None`: only
-    /// the server can say it.
+    /// the server's state of the stream can prove it.
     ///
     /// # Errors
     /// Something is missing, or nothing proves that the body is complete.

@@ -57,7 +57,7 @@ const LONGEST_PROBLEM: usize = 64 << 10;
 const MISSED_HEARTBEATS: f64 = 3.0;
 /// The longest heartbeat interval that we believe, in seconds.
 const LONGEST_HEARTBEAT: f64 = 3600.0;
-/// The longest time in which the state of a stream is asked for, and the pause after each answer.
+/// The longest time to ask for the state of a stream, and the pause after each answer.
 const LONGEST_ASKING: Duration = Duration::from_secs(5);
 const ASKING_PAUSE: Duration = Duration::from_millis(200);
 /// The characters of a cursor that a query can contain as they are.
