@@ -21,14 +21,13 @@ const BOOK: &str = "\
 # Performance
 
 Rowstream next to each database's own client, and next to other servers. In the repository, `benches/report.md` has all
-rows with their spread, the machines, and the goals that we missed. `cargo xtask compare` measures everything
-on your machine.
+rows with their spread, the machines, and the goals that we missed. `cargo xtask compare` measures on your machine.
 
-- The database, the server and the client share one machine with two cores, without TLS. Sections with different commits
-  may be from different machines. Java has a heap of 256 MB.
-- Figures are medians of several runs. Ratios have the minimum and the maximum in brackets.
+- The database, the server and the client share one machine with two cores, without TLS. Compare only figures of one
+  commit. Java has a heap of 256 MB.
+- Figures are medians. Ratios have the minimum and the maximum in brackets.
 - CPU is the server's, without the database's. Memory is the peak of the resident set. A MB has 1,000,000 bytes.
-- Before a measurement, each server's answer is compared with PostgreSQL's own JSON of the same statement.
+- Each server's answer was compared with PostgreSQL's own JSON of the same statement.
 ";
 
 const METHOD: &str = "\
