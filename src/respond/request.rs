@@ -139,7 +139,7 @@ pub(super) fn read_stream_request<'a, B>(
     let asked = ProofRequest::read(request, bound.completeness, format, framed)?;
     follow::check(followed, format, &asked)?;
     let options = bound.options.over(endpoint.response.values).in_format(format);
-    let encoding = match negotiates_encoding(endpoint, format, request) {
+    let encoding = match negotiates_encoding(endpoint, request) {
         true => Some(Encoding::choose(request.headers().get_all(header::ACCEPT_ENCODING))?),
         false => None,
     };
@@ -268,13 +268,12 @@ fn asked_shard(
 }
 
 /// True if the compression of the body is negotiated with the client.
-fn negotiates_encoding<B>(endpoint: &Endpoint, format: Format, request: &Request<ArrivedBody<B>>) -> bool {
-    let compression = match endpoint.response.compression {
+fn negotiates_encoding<B>(endpoint: &Endpoint, request: &Request<ArrivedBody<B>>) -> bool {
+    match endpoint.response.compression {
         Compression::On => true,
         Compression::Off => false,
         Compression::Auto => is_remote(request),
-    };
-    compression && !format.is_compressed()
+    }
 }
 
 /// True if the client is on another machine. A proxy on this machine adds headers that reveal this.

@@ -55,14 +55,4 @@ impl Format {
             Self::Html => "text/html",
         }
     }
-
-    /// Returns true if the bytes are already compressed, so that compressing them again would waste
-    /// time.
-    pub fn is_compressed(self) -> bool {
-        match self {
-            Self::Json | Self::Ndjson | Self::Csv | Self::Sse | Self::JsonSeq | Self::Arrow | Self::Html => {
-                false
-            }
-        }
-    }
 }
