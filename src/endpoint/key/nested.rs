@@ -1,8 +1,8 @@
 //! Nested statements of an endpoint with a `key`. They read only the rows whose parents are in the
 //! response.
 //!
-//! Each one is joined to its parents' statement, which [`super`] has wrapped, and brought into the
-//! same order. So the rows of both are merged as they stream, whatever the order of the file is:
+//! Each one is joined to its parents' statement, which [`super::sql`] has wrapped, and brought into
+//! the same order. So the rows of both are merged as they stream, whatever the order of the file is:
 //!
 //! ```sql
 //! select rowstream.*, rowstream_parents.rowstream_key_1 as rowstream_path_1 from (

@@ -20,10 +20,10 @@ use rowstream_core::sql::Outline;
 use rowstream_core::sql::dialect::Dialect;
 use rowstream_encode::Column;
 
-use super::{
-    Allowed, Args, Conditions, OF_ONLY_ROW, RefineSettings, RefineValues, RefinedEndpoint, RefinedParts,
-    WrongPair, kept, most_rows, offset,
-};
+use super::conditions::Conditions;
+use super::endpoint::{RefinedEndpoint, RefinedParts};
+use super::sql::{Args, OF_ONLY_ROW, most_rows, offset};
+use super::{Allowed, RefineSettings, RefineValues, WrongPair, kept};
 use crate::database;
 use crate::endpoint::key::direction;
 use crate::endpoint::{Endpoint, KeyColumn, KeyNulls};
