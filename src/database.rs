@@ -50,12 +50,9 @@ macro_rules! databases {
 
         /// A connection of a database, held by one response.
         ///
-        /// Boxed, because a lookup holds no connection. Otherwise it would be as large as the
-        /// largest session.
+        /// Boxed, because otherwise each would be as large as the largest one.
         pub enum Session {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(Box<<$module::Source as Database>::Session>),)+
-            /// The received rows of a lookup, without a connection.
-            Lookup(Answer),
         }
 
         /// The rows of a lookup on a shared connection. All have been received.
@@ -378,16 +375,10 @@ macro_rules! databases {
         }
 
         impl Session {
-            /// Returns true if it uses a connection of the pool.
-            pub(crate) fn holds_connection(&self) -> bool {
-                !matches!(self, Self::Lookup(_))
-            }
-
             /// See [`DatabaseSession::read_by`].
             pub(crate) fn read_by(&self) -> Option<Instant> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::read_by(&**session),)+
-                    Self::Lookup(_) => None,
                 }
             }
 
@@ -398,7 +389,6 @@ macro_rules! databases {
             pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::prepare(&mut **session, statement).await,)+
-                    Self::Lookup(answer) => Ok(answer.columns()),
                 }
             }
 
@@ -409,7 +399,6 @@ macro_rules! databases {
             pub async fn begin(&mut self) -> Result<(), Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::begin(&mut **session).await,)+
-                    Self::Lookup(_) => Ok(()),
                 }
             }
 
@@ -417,7 +406,6 @@ macro_rules! databases {
             pub async fn let_go(&mut self) {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::let_go(&mut **session).await,)+
-                    Self::Lookup(_) => {}
                 }
             }
 
@@ -425,7 +413,6 @@ macro_rules! databases {
             pub fn rows_of(&self, index: usize) -> RowSource<'_> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::rows_of(&**session, index),)+
-                    Self::Lookup(_) => RowSource::Own,
                 }
             }
 
@@ -440,7 +427,6 @@ macro_rules! databases {
             ) -> Result<Vec<Vec<Option<String>>>, Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::call(&mut **session, index, args).await,)+
-                    Self::Lookup(_) => Ok(Vec::new()),
                 }
             }
 
@@ -451,7 +437,6 @@ macro_rules! databases {
             pub async fn open_refcursor(&mut self, index: usize, name: &str) -> Result<Arc<[Column]>, Error> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::open_refcursor(&mut **session, index, name).await,)+
-                    Self::Lookup(_) => Err(of_lookup()),
                 }
             }
 
@@ -466,7 +451,6 @@ macro_rules! databases {
             ) -> Poll<Result<Arc<[Column]>, Error>> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::poll_result(&mut **session, result, cx),)+
-                    Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
                 }
             }
 
@@ -474,7 +458,6 @@ macro_rules! databases {
             pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::execute(&mut **session, index, args),)+
-                    Self::Lookup(_) => {}
                 }
             }
 
@@ -482,7 +465,6 @@ macro_rules! databases {
             pub fn execute_interleaved(&mut self, runs: &[(usize, Vec<&ParamValue>)]) {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::execute_interleaved(&mut **session, runs),)+
-                    Self::Lookup(_) => {}
                 }
             }
 
@@ -500,7 +482,6 @@ macro_rules! databases {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => {
                         DatabaseSession::poll_row_of(&mut **session, which, cx).map_ok(|row| row.map(Row::$name))
                     })+
-                    Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
                 }
             }
 
@@ -514,17 +495,13 @@ macro_rules! databases {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => {
                         DatabaseSession::poll_row(&mut **session, cx).map_ok(|row| row.map(Row::$name))
                     })+
-                    Self::Lookup(answer) => Poll::Ready(Ok(answer.next_row())),
                 }
             }
-        }
 
-        impl Session {
             /// See [`DatabaseSession::as_batches`].
             pub(crate) fn as_batches(&mut self, index: usize, columns: usize) -> Option<Schema> {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(session) => DatabaseSession::as_batches(&mut **session, index, columns),)+
-                    Self::Lookup(_) => None,
                 }
             }
 
@@ -541,7 +518,6 @@ macro_rules! databases {
                         DatabaseSession::poll_batch(&mut **session, cx)
                             .map_ok(|batch| batch.map(|batch| batch.map(Row::$name)))
                     })+
-                    Self::Lookup(_) => Poll::Ready(Err(of_lookup())),
                 }
             }
         }
@@ -582,12 +558,6 @@ macro_rules! databases {
             }
         }
     };
-}
-
-/// The error of a call that a lookup doesn't support.
-#[cold]
-fn of_lookup() -> Error {
-    Error::protocol("a lookup has no refcursors and no other statements")
 }
 
 // The list. Each line has the name of a variant, the module of the database, and the cargo feature

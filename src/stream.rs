@@ -204,7 +204,7 @@ impl RowStream {
         clock.enter(true);
         clock.leave(Phase::Database);
         let has_digest = pieces(endpoint, reading.format, &[]).contains(&Piece::Digest);
-        let capacity = if !producer.holds_connection() { lookup::ROOM } else { FIRST_CHUNK * 2 };
+        let capacity = if matches!(producer, Producer::Lookup(_)) { lookup::ROOM } else { FIRST_CHUNK * 2 };
         let heartbeat = Heartbeat::of(reading.format, endpoint.response.heartbeat)
             .filter(|_| reading.format == Format::Sse);
         Ok(Self {
@@ -295,8 +295,8 @@ impl RowStream {
         while !self.chunk.is_full() {
             let (rows, row) = match (&mut self.reading.current, &mut self.reading.producer) {
                 (CurrentStatements::Rows(rows), Some(producer)) => (rows, ready!(producer.poll_row(cx))?),
-                (CurrentStatements::Enriched(rows, calls), Some(Producer::Statements(session))) => {
-                    (rows, ready!(calls.poll_row(session, cx))?.map(Row::Enriched))
+                (CurrentStatements::Enriched(rows, calls), Some(producer)) => {
+                    (rows, ready!(calls.poll_row(producer, cx))?.map(Row::Enriched))
                 }
                 _ => {
                     if !ready!(self.poll_step(cx))? {
@@ -657,11 +657,7 @@ impl RowStream {
         else {
             return Ok(());
         };
-        if rows.encoder.rows() == 0
-            && let Some(error) = rows.one_row.missing()
-        {
-            return Err(error);
-        }
+        rows.one_row.check_end(rows.encoder.rows())?;
         rows.encoder.finish(&mut self.chunk.bytes);
         self.end_list(rows.cursors.as_deref(), rows.page, rows.encoder.rows());
         self.reading.note_count(rows.statement, rows.encoder.rows());

@@ -63,12 +63,15 @@ pub enum OneRow {
 }
 
 impl OneRow {
-    /// The error if there's no row, unless that's allowed.
-    pub(crate) fn missing(self) -> Option<Error> {
+    /// Checks the number of rows at their end.
+    ///
+    /// # Errors
+    /// There's none, although one is required.
+    pub(crate) fn check_end(self, rows: u64) -> Result<(), Error> {
         match self {
-            Self::Optional => None,
-            Self::Required => Some(Error::no_such_row()),
-            Self::Requested => Some(Error::not_the_only_row("0 rows")),
+            Self::Required if rows == 0 => Err(Error::no_such_row()),
+            Self::Requested if rows == 0 => Err(Error::not_the_only_row("0 rows")),
+            Self::Optional | Self::Required | Self::Requested => Ok(()),
         }
     }
 

@@ -140,11 +140,7 @@ impl LookedUpRow {
             }
             encoder.encode(Row::Database(row), body)?;
         }
-        if encoder.rows() == 0
-            && let Some(error) = endpoint.one_row().missing()
-        {
-            return Err(error);
-        }
+        endpoint.one_row().check_end(encoder.rows())?;
         encoder.finish(body);
         Ok(encoder.rows())
     }

@@ -21,7 +21,7 @@ use super::producer::Producer;
 use super::steps::{Step, pieces, prepared};
 use super::{RowsRequest, SHORT_PAGE, refcursor};
 use crate::completeness::events;
-use crate::database::{self, RowOrder, Session, ShardRead, Snapshot, TableParts};
+use crate::database::{self, RowOrder, ShardRead, Snapshot, TableParts};
 use crate::endpoint::{
     Cardinality, Endpoint, Handler, OneRow, ParallelRead, PartStatement, Piece, RowKey, Shards, Statement,
 };
@@ -84,7 +84,9 @@ impl OpenedStatements {
                 Some(part(endpoint, reading, parts, &values)),
                 shard_cursors(endpoint, reading, parts, &values),
             ),
-            Producer::Statements(_) | Producer::Calls(_) | Producer::Pages(_) => (None, None),
+            Producer::Statements(_) | Producer::Lookup(_) | Producer::Calls(_) | Producer::Pages(_) => {
+                (None, None)
+            }
         };
         let preparation = StepPreparation {
             endpoint,
@@ -355,7 +357,7 @@ async fn begin(
         None => LookupResult::Elsewhere(waiter.begin().begun(), waiter.waited()),
     };
     let (patience, before) = match looked_up {
-        LookupResult::Row(row) => return Ok((Producer::Statements(Session::Lookup(row.answer)), row.clock)),
+        LookupResult::Row(row) => return Ok((Producer::Lookup(row.answer), row.clock)),
         LookupResult::Elsewhere(begun, before) => (waiter.begun(begun), before),
     };
     let counts_beside = endpoint.total().is_some_and(|total| !total.is_alone);

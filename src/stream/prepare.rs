@@ -53,6 +53,10 @@ impl StepPreparation<'_> {
                     self.probe(*statement, session, &mut steps).await?;
                     self.rows(*statement, session, prepared(&steps)).await?
                 }
+                (Piece::Rows(statement), Producer::Lookup(answer)) => {
+                    let rows = self.statement_rows(*statement, None, answer.columns(), None, 0)?;
+                    Step::Rows(Box::new(rows))
+                }
                 // Boxed, like nests, because few requests need it and all would carry it.
                 (Piece::Rows(statement), Producer::Parts(parts)) => {
                     Box::pin(self.part_rows(*statement, parts)).await?
@@ -99,7 +103,9 @@ impl StepPreparation<'_> {
             let nest = Nest::prepare(self.endpoint, statement, format, options, tail, session, before);
             return Ok(Step::Nest(Box::new(Box::pin(nest).await?)));
         }
-        let rows = self.statement_rows(statement, tail, session, before).await?;
+        let query = tail.map_or(&self.endpoint.statements()[statement].query, |tail| tail.query);
+        let described = session.prepare(query).await?;
+        let rows = self.statement_rows(statement, tail, described, Some(session), before)?;
         Ok(Step::Rows(Box::new(rows)))
     }
 
@@ -158,18 +164,19 @@ impl StepPreparation<'_> {
         }
     }
 
-    async fn statement_rows(
+    /// The rows of a statement with these columns. `session` has prepared it after `before` others;
+    /// a lookup has none.
+    fn statement_rows(
         &self,
         index: usize,
         tail: Option<&Tail<'_>>,
-        session: &mut Session,
+        mut described: Arc<[Column]>,
+        session: Option<&mut Session>,
         before: usize,
     ) -> Result<Rows, Error> {
         let (endpoint, written) = (self.endpoint, self.written);
         let statement = &endpoint.statements()[index];
-        let query = tail.map_or(&statement.query, |tail| tail.query);
-        let mut described = session.prepare(query).await?;
-        let opened = session.rows_of(before);
+        let opened = session.as_ref().map_or(RowSource::Own, |session| session.rows_of(before));
         if endpoint.per_row().is_some() && opened != RowSource::Own {
             return Err(of_refcursor());
         }
@@ -197,7 +204,9 @@ impl StepPreparation<'_> {
         }
         let args = tail.map_or_else(|| statement.args.as_slice().into(), |tail| tail.args().into());
         let batches = match written.format {
-            Format::Arrow if calls.is_none() => session.as_batches(before, columns.len()),
+            Format::Arrow if calls.is_none() => {
+                session.and_then(|session| session.as_batches(before, columns.len()))
+            }
             _ => None,
         };
         let encoder = match batches {

@@ -2,8 +2,8 @@
 //!
 //! Most rows are those of a database, lent by its session. Others are made here from the answers of
 //! upstreams: calls, and pages of a list. All producers have rows one by one. If something exists
-//! only for statements (nesting, record batches, refcursors, calls per row), its code gets the
-//! [`Session`] itself. Each row costs a match, but no virtual call.
+//! only for statements (nesting, record batches, refcursors), its code gets the [`Session`] itself.
+//! Each row costs a match, but no virtual call.
 
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -15,12 +15,14 @@ use rowstream_encode::RowWriter;
 use super::calls::{CallRow, CallRows};
 use super::pages::{PageRow, PageRows};
 use super::per_row::EnrichedRow;
-use crate::database::{self, Session, TableParts};
+use crate::database::{self, Answer, Session, TableParts};
 
 /// The producer of one response's rows.
 pub(crate) enum Producer {
     /// Statements of a database.
     Statements(Session),
+    /// The rows of a lookup. All have been received, and no connection is held for them.
+    Lookup(Answer),
     /// A statement of one table, whose parts are read by several connections.
     Parts(TableParts),
     /// Requests to an HTTP service, whose replies are rows.
@@ -35,15 +37,15 @@ impl Producer {
         match self {
             Self::Calls(calls) => calls.waits_for_place(),
             Self::Pages(pages) => pages.waits_for_place(),
-            Self::Statements(_) | Self::Parts(_) => false,
+            Self::Statements(_) | Self::Lookup(_) | Self::Parts(_) => false,
         }
     }
 
     /// True if it uses a connection of the pool.
     pub(crate) fn holds_connection(&self) -> bool {
         match self {
-            Self::Statements(session) => session.holds_connection(),
-            Self::Parts(_) | Self::Calls(_) | Self::Pages(_) => true,
+            Self::Lookup(_) => false,
+            Self::Statements(_) | Self::Parts(_) | Self::Calls(_) | Self::Pages(_) => true,
         }
     }
 
@@ -52,7 +54,7 @@ impl Producer {
         match self {
             Self::Statements(session) => session.read_by(),
             Self::Parts(parts) => parts.read_by(),
-            Self::Calls(_) | Self::Pages(_) => None,
+            Self::Lookup(_) | Self::Calls(_) | Self::Pages(_) => None,
         }
     }
 
@@ -60,6 +62,7 @@ impl Producer {
     pub(crate) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         match self {
             Self::Statements(session) => session.execute(index, args),
+            Self::Lookup(_) => {}
             Self::Parts(parts) => parts.execute(index, args),
             Self::Calls(calls) => calls.execute(args),
             Self::Pages(pages) => pages.execute(args),
@@ -74,6 +77,7 @@ impl Producer {
     pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
         match self {
             Self::Statements(session) => session.poll_row(cx).map_ok(|row| row.map(Row::Database)),
+            Self::Lookup(answer) => Poll::Ready(Ok(answer.next_row().map(Row::Database))),
             Self::Parts(parts) => parts.poll_row(cx).map_ok(|row| row.map(Row::Database)),
             Self::Calls(calls) => calls.poll_row(cx).map_ok(|row| row.map(Row::Call)),
             Self::Pages(pages) => pages.poll_row(cx).map_ok(|row| row.map(Row::Page)),

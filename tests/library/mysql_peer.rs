@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rowstream::config::Config;
-use rowstream::database::{Session, Snapshot, Statement};
+use rowstream::database::{Answer, Snapshot, Statement};
 use rowstream::source::Source;
 use rowstream::stream::RowStream;
 use rowstream_core::Error;
 use rowstream_core::pool::{Priority, Waiter};
-use rowstream_encode::{Column, Format, RowEncoder, Shape};
+use rowstream_encode::{Format, RowEncoder, Shape};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -212,18 +212,13 @@ async fn meets(script: Vec<Vec<u8>>, after: After) -> Result<String, Error> {
     wait("its rows or an error", rows(&peer.source())).await
 }
 
-/// The rows of a session, as NDJSON.
-async fn encoded(mut session: Session, columns: &[Column]) -> Result<String, Error> {
-    let mut encoder = RowEncoder::new(Shape::Lines, columns);
+/// The rows of a lookup, as NDJSON.
+fn encoded(mut answer: Answer) -> Result<String, Error> {
+    let mut encoder = RowEncoder::new(Shape::Lines, &answer.columns());
     let mut out = Vec::new();
-    while poll_fn(|cx| {
-        session.poll_row(cx).map(|row| match row? {
-            Some(row) => row.encode(&mut encoder, &mut out).map(|()| true),
-            None => Ok(false),
-        })
-    })
-    .await?
-    {}
+    while let Some(row) = answer.next_row() {
+        row.encode(&mut encoder, &mut out)?;
+    }
     Ok(String::from_utf8(out).unwrap())
 }
 
@@ -236,10 +231,7 @@ async fn looked_up(script: Vec<Vec<u8>>, after: After) -> Result<Option<String>,
     let waiter = Waiter::default();
     let looking_up = source.database()?.look_up(&statement, &[], waiter.begin());
     let answer = wait("its answer or an error", looking_up).await?;
-    let Some(answer) = answer else { return Ok(None) };
-    let mut session = Session::Lookup(answer);
-    let columns = session.prepare(&statement).await?;
-    encoded(session, &columns).await.map(Some)
+    answer.map(encoded).transpose()
 }
 
 /// A script with one changed answer.

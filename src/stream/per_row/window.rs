@@ -21,6 +21,7 @@ use super::row::{ColumnKeeper, EnrichedRow};
 use crate::database::{self, Layout};
 use crate::endpoint::{ErrorTreatment, FittedCalls, LONGEST, Order, PerRowCalls, ReplyForm, RowCall};
 use crate::stream::calls::{CallOutcome, ReplyText, run};
+use crate::stream::producer::{Producer, Row};
 
 /// The rows that wait for their calls, and these calls.
 pub(in crate::stream) struct Window {
@@ -183,25 +184,25 @@ impl Window {
         })
     }
 
-    /// The next row of `statement` with its replies, lent until the next call; `None` after the last
+    /// The next row of `producer` with its replies, lent until the next call; `None` after the last
     /// one.
     ///
     /// # Errors
     /// The statement's, or that of a call, if its row doesn't report it.
     pub(in crate::stream) fn poll_row(
         &mut self,
-        statement: &mut database::Session,
+        producer: &mut Producer,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<EnrichedRow<'_>>, Error>> {
-        ready!(self.poll(statement, cx))?;
+        ready!(self.poll(producer, cx))?;
         Poll::Ready(Ok(self.row()))
     }
 
     /// Advances to the next row to return, or to the end.
-    fn poll(&mut self, statement: &mut database::Session, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll(&mut self, producer: &mut Producer, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.release();
         loop {
-            self.fill(statement, cx)?;
+            self.fill(producer, cx)?;
             self.start();
             // All that have ended, so that the rows to return make room for as many new ones.
             if let Poll::Ready(Some((slot, outcome))) = Pin::new(&mut self.running).poll_next(cx) {
@@ -237,10 +238,11 @@ impl Window {
     }
 
     /// Takes rows that the statement has ready, while there's room.
-    fn fill(&mut self, statement: &mut database::Session, cx: &mut Context<'_>) -> Result<(), Error> {
+    fn fill(&mut self, producer: &mut Producer, cx: &mut Context<'_>) -> Result<(), Error> {
         while !self.has_ended && self.rows.len() < self.plan.rows() {
-            match statement.poll_row(cx)? {
-                Poll::Ready(Some(row)) => self.admit(&row)?,
+            match producer.poll_row(cx)? {
+                Poll::Ready(Some(Row::Database(row))) => self.admit(&row)?,
+                Poll::Ready(Some(_)) => return Err(Error::endpoint("only a database's rows have calls")),
                 Poll::Ready(None) => self.has_ended = true,
                 Poll::Pending => break,
             }
