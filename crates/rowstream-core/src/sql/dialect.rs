@@ -669,12 +669,7 @@ pub mod samples {
     /// PostgreSQL's syntax.
     pub static NUMBERED: Dialect = Dialect {
         name: "Numbered",
-        urls: Urls {
-            schemes: &["numbered"],
-            location: Location::Server,
-            example: "numbered://host",
-            variables: &[],
-        },
+        urls: urls(&["numbered"], Location::Server, "numbered://host"),
         syntax: Syntax {
             quote: '"',
             identifiers: &[],
@@ -687,43 +682,41 @@ pub mod samples {
         },
         placeholders: Placeholders::ByNumber('$'),
         parameter_types: ParameterTypes::Inferred,
-        decimals: Decimals::Exact,
-        null_limit: None,
-        lists: Lists::Arrays,
-        keys: KEYS,
-        filters: Ok(FILTERS),
         writes: &[&["for", "update"], &["for", "share"], &["insert", "into"]],
-        commits: Commits {
-            order: CommitOrder::ByKey,
-            transactions: Err(REFUSAL),
-            channel: Err(REFUSAL),
-            counters: None,
-        },
-        refcursors: Err(REFUSAL),
-        interleaved: Ok(()),
-        snapshots: Ok(()),
-        parts: Err(REFUSAL),
-        explain: None,
-        estimate: None,
-        unique_keys: None,
-        catalog: None,
+        ..SAMPLE
     };
 
     /// SQLite's syntax.
     pub static BRACKETED: Dialect = Dialect {
         name: "Bracketed",
-        urls: Urls {
-            schemes: &["bracketed"],
-            location: Location::File,
-            example: "bracketed:FILE",
-            variables: &[],
-        },
-        syntax: BRACKETS,
+        urls: urls(&["bracketed"], Location::File, "bracketed:FILE"),
         placeholders: Placeholders::ByNumber('?'),
-        parameter_types: ParameterTypes::Declared,
         decimals: Decimals::Rounded,
         null_limit: Some(Affixes { before: "ifnull(", behind: ", -1)" }),
         lists: Lists::Texts(|list, _| format!("select value from json_each(:{list})")),
+        ..SAMPLE
+    };
+
+    /// `?` for each parameter, and comparisons column by column.
+    pub static ANONYMOUS: Dialect = Dialect {
+        name: "Anonymous",
+        urls: urls(&["anonymous"], Location::Server, "anonymous://host"),
+        syntax: Syntax { quote: '`', ..BRACKETS },
+        keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
+        filters: Ok(Filters { nulls: NullOrder::Least, ..FILTERS }),
+        ..SAMPLE
+    };
+
+    /// The parts that most samples share.
+    const SAMPLE: Dialect = Dialect {
+        name: "Sample",
+        urls: urls(&["sample"], Location::Server, "sample://host"),
+        syntax: BRACKETS,
+        placeholders: Placeholders::ByOccurrence,
+        parameter_types: ParameterTypes::Declared,
+        decimals: Decimals::Exact,
+        null_limit: None,
+        lists: Lists::Arrays,
         keys: KEYS,
         filters: Ok(FILTERS),
         writes: &[],
@@ -743,39 +736,9 @@ pub mod samples {
         catalog: None,
     };
 
-    /// `?` for each parameter, and comparisons column by column.
-    pub static ANONYMOUS: Dialect = Dialect {
-        name: "Anonymous",
-        urls: Urls {
-            schemes: &["anonymous"],
-            location: Location::Server,
-            example: "anonymous://host",
-            variables: &[],
-        },
-        syntax: Syntax { quote: '`', ..BRACKETS },
-        placeholders: Placeholders::ByOccurrence,
-        parameter_types: ParameterTypes::Declared,
-        decimals: Decimals::Exact,
-        null_limit: None,
-        lists: Lists::Arrays,
-        keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
-        filters: Ok(Filters { nulls: NullOrder::Least, ..FILTERS }),
-        writes: &[],
-        commits: Commits {
-            order: CommitOrder::ByKey,
-            transactions: Err(REFUSAL),
-            channel: Err(REFUSAL),
-            counters: None,
-        },
-        refcursors: Err(REFUSAL),
-        interleaved: Ok(()),
-        snapshots: Ok(()),
-        parts: Err(REFUSAL),
-        explain: None,
-        estimate: None,
-        unique_keys: None,
-        catalog: None,
-    };
+    const fn urls(schemes: &'static [&'static str], location: Location, example: &'static str) -> Urls {
+        Urls { schemes, location, example, variables: &[] }
+    }
 
     const BRACKETS: Syntax = Syntax {
         quote: '"',
