@@ -33,7 +33,7 @@ pub(crate) const MEDIA_TYPE: &str = "application/json";
 
 /// The versions of OpenAPI that a document can have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum OpenApiVersion {
     /// 3.1, which describes a stream as text.
     #[default]
     V3_1,
@@ -41,7 +41,7 @@ pub(crate) enum Version {
     V3_2,
 }
 
-impl Choice for Version {
+impl Choice for OpenApiVersion {
     const ALL: &'static [Self] = &[Self::V3_1, Self::V3_2];
 
     fn name(self) -> &'static str {
@@ -55,7 +55,7 @@ impl Choice for Version {
 /// The options of a requested document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DocumentOptions {
-    version: Version,
+    version: OpenApiVersion,
     /// The value options of the requests that it describes, if they differ from the defaults.
     options: ChosenOptions,
 }
@@ -66,15 +66,15 @@ impl DocumentOptions {
     /// # Errors
     /// 400 for an unknown or invalid parameter.
     pub(crate) fn read(query: Option<&str>) -> Result<Self, Error> {
-        let text = |version: &Version| ParamValue::Text(version.name().to_owned());
+        let text = |version: &OpenApiVersion| ParamValue::Text(version.name().to_owned());
         let version = Param {
-            default: Some(text(&Version::default())),
-            allowed: Version::ALL.iter().map(text).collect(),
+            default: Some(text(&OpenApiVersion::default())),
+            allowed: OpenApiVersion::ALL.iter().map(text).collect(),
             ..Param::new("version", ParamType::Text)
         };
         let bound = params::bind(&[version], &[] as &[(&str, &str)], query, &http::HeaderMap::new())?;
         let version = match bound.values.first() {
-            Some(ParamValue::Text(name)) => Version::from_name(name),
+            Some(ParamValue::Text(name)) => OpenApiVersion::from_name(name),
             _ => None,
         };
         Ok(Self { version: version.unwrap_or_default(), options: bound.options })
@@ -288,10 +288,10 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_checked() {
-        assert_eq!(DocumentOptions::read(None).unwrap().version, Version::V3_1);
+        assert_eq!(DocumentOptions::read(None).unwrap().version, OpenApiVersion::V3_1);
         assert_eq!(
             DocumentOptions::read(Some("version=3.2&_numbers=string")).unwrap().version,
-            Version::V3_2
+            OpenApiVersion::V3_2
         );
         for wrong in ["version=2", "v=3.1", "_numbers=no"] {
             assert_eq!(

@@ -69,14 +69,14 @@ use self::idle::IdleTimer;
 pub(crate) use self::lookup::{LookedUpRow, LookupResult, look_up, lookup};
 use self::nest::Nest;
 pub(crate) use self::open::{OpenedStatements, ReadPart};
-use self::position::ListPosition;
+use self::position::EndedLists;
 use self::producer::{Producer, Row};
 use self::reading::{CurrentStatements, Reading};
 use self::steps::{ProbeFinding, Rows, Step, pieces};
 use crate::completeness::framing::{Frames, Record, RowDescription};
 pub use crate::completeness::page::PageEnd;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
-use crate::html::{Page, PageRows};
+use crate::html::{Page, PageSummary};
 use crate::outcome::RowTotal;
 pub use crate::outcome::{ListCount, RowCounts, Times};
 use crate::source::Source;
@@ -93,19 +93,19 @@ pub struct RowStream {
     chunk: OpenChunk,
     idle: IdleTimer,
     following: FollowState,
-    position: ListPosition,
+    position: EndedLists,
     counts: Counts,
     /// True if there's something to do after a row: until the first row of a list, and on streams
     /// with marks.
     watches_rows: bool,
     /// Set in the framed profile, until its last record is written.
     frames: Option<Frames>,
-    failure: Failure,
+    failure: StreamFailure,
     clock: Clock,
 }
 
 /// The error of a stream, and its form.
-struct Failure {
+struct StreamFailure {
     /// Reported after the last chunk.
     pending: Option<Error>,
     /// How much the error record quotes from the database.
@@ -215,10 +215,10 @@ impl RowStream {
             chunk: OpenChunk::first(capacity, has_digest),
             idle: IdleTimer::with(heartbeat),
             following: FollowState::not(),
-            position: ListPosition { next: begin, resume: reading.after, ..ListPosition::default() },
+            position: EndedLists { next: begin, resume: reading.after, ..EndedLists::default() },
             watches_rows: true,
             frames: None,
-            failure: Failure { pending: None, detail: ErrorDetail::Code, given: true },
+            failure: StreamFailure { pending: None, detail: ErrorDetail::Code, given: true },
             clock,
         })
     }
@@ -567,7 +567,7 @@ impl RowStream {
 
     /// Writes the end of a page for browsers.
     fn end_page(&mut self, page: &Page) {
-        let end = PageRows { rows: self.rows(), total: self.counts.total, next: self.next_page() };
+        let end = PageSummary { rows: self.rows(), total: self.counts.total, next: self.next_page() };
         let end = page.end(&end);
         self.chunk.bytes.extend_from_slice(&end);
     }

@@ -7,7 +7,7 @@ use crate::endpoint::{CallsPerRow, Cardinality, Endpoint, RowCall};
 use crate::source::SourceConfig;
 
 /// The calls of an endpoint to one source, for each row.
-pub(super) struct RowCalls<'a> {
+pub(super) struct SourceCalls<'a> {
     endpoint: &'a Endpoint,
     pub(super) source: &'a SourceConfig,
     calls: Vec<&'a RowCall>,
@@ -16,21 +16,21 @@ pub(super) struct RowCalls<'a> {
 }
 
 /// The calls of all endpoints.
-pub(super) fn all(config: &Config) -> impl Iterator<Item = RowCalls<'_>> {
+pub(super) fn all(config: &Config) -> impl Iterator<Item = SourceCalls<'_>> {
     config.endpoints.iter().flat_map(|endpoint| of_endpoint(config, endpoint))
 }
 
-fn of_endpoint<'a>(config: &'a Config, endpoint: &'a Endpoint) -> impl Iterator<Item = RowCalls<'a>> {
+fn of_endpoint<'a>(config: &'a Config, endpoint: &'a Endpoint) -> impl Iterator<Item = SourceCalls<'a>> {
     endpoint.per_row().into_iter().flat_map(move |CallsPerRow { plan, sources }| {
         let is_list = endpoint.statements()[plan.statement.0].cardinality == Cardinality::Many;
         sources.iter().enumerate().map(move |(at, source)| {
             let calls = plan.calls.iter().filter(|call| call.upstream == at).collect();
-            RowCalls { endpoint, source: config.source(source), calls, is_list }
+            SourceCalls { endpoint, source: config.source(source), calls, is_list }
         })
     })
 }
 
-impl RowCalls<'_> {
+impl SourceCalls<'_> {
     /// The number of slots that one response uses at once.
     pub(super) fn width(&self) -> usize {
         let at_a_time = |call: &&RowCall| if self.is_list { call.concurrency } else { 1 };

@@ -15,7 +15,7 @@ use super::{Failure, block_on};
 /// Drives a URL, counts its rows, checks that each answer is whole, and reports times, rates and
 /// memory.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct BenchArgs {
     /// An http:// URL; {1-1000} in it is a random integer in each request.
     #[arg(value_parser = Target::parse)]
     url: Target,
@@ -115,7 +115,7 @@ pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     Ok((name, value))
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: BenchArgs) -> Result<(), Failure> {
     let plan = args.plan();
     let target = Subject { target: args.url, pid: args.pid };
     let pairs = args.pairs.unwrap_or(DEFAULT_PAIRS);
@@ -133,7 +133,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-impl Args {
+impl BenchArgs {
     fn plan(&self) -> Plan {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Plan {

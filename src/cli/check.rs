@@ -17,7 +17,7 @@ use rowstream_core::diagnostic::Diagnostic;
 use rowstream_core::params::{Param, ParamPlace};
 use rowstream_encode::{Column, Format};
 
-use self::against::{Change, Effect};
+use self::against::{Effect, ReleaseChange};
 use self::explain::ExplainedRequest;
 use super::Failure;
 use super::locate::{ConfigArgs, configuration, folder};
@@ -32,7 +32,7 @@ use crate::source::{SourceConfig, SourceKind};
 
 /// Checks a configuration: files, connections, statements.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct CheckArgs {
     /// The configuration file, or its folder [default: rowstream.toml].
     #[arg(value_name = "CONFIG")]
     given: Option<PathBuf>,
@@ -64,7 +64,7 @@ enum ReportFormat {
     Json,
 }
 
-impl Args {
+impl CheckArgs {
     fn chosen(&self) -> PathBuf {
         self.config.chosen(self.given.as_ref())
     }
@@ -75,7 +75,7 @@ impl Args {
     }
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let older = args.against.as_deref().map(against::load).transpose()?;
     let (config, errors) = Config::load_partly(&configuration(&args.chosen())?);
     let mut report = Report::ask(config.as_ref(), errors.iter().collect())?;
@@ -113,7 +113,7 @@ struct Report<'a> {
     errors: Vec<&'a Diagnostic>,
     sources: Vec<CheckedSource<'a>>,
     /// The changes since an older release. `None`: it isn't compared with any.
-    changes: Option<Vec<Change>>,
+    changes: Option<Vec<ReleaseChange>>,
     /// The plans of requests, if there's no error.
     plans: Vec<ExplainedRequest>,
 }

@@ -17,7 +17,7 @@ use crate::server::{EndpointOrigin, PreparationTime, ReloadSettings, Roles};
 
 /// Writes a demo (a SQLite database, a configuration, endpoints) and serves it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct DemoArgs {
     /// The folder to write to; files that exist there are kept.
     #[arg(long, value_name = "DIR", default_value = "rowstream-demo")]
     dir: PathBuf,
@@ -28,14 +28,14 @@ pub(super) struct Args {
     listen: ListenArgs,
 }
 
-impl Args {
+impl DemoArgs {
     /// The folder of `.env`.
     pub(super) fn folder(&self) -> PathBuf {
         self.dir.clone()
     }
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let (path, preparing) = (write(&args.dir)?, PreparationTime::Ahead);
     let config = Config::load(&path)?;
     let listen = args.listen.address(&config.listen);

@@ -31,7 +31,7 @@ const ASKED: [(HeaderName, &str); 2] = [(header::TE, "trailers"), (header::ACCEP
 /// Checks what the proxies before a server do to its answers: buffer or recompress them, strip
 /// trailers, time out early, or end cut answers cleanly. Exit status 0: no problem, 1: a problem.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct DoctorArgs {
     /// The server's URL for its clients: http://HOST or https://HOST, with the path at the proxy if
     /// there's one.
     #[arg(long, value_name = "URL")]
@@ -51,7 +51,7 @@ pub(super) struct Args {
     ca: Option<PathBuf>,
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: DoctorArgs) -> Result<(), Failure> {
     let (via, silence) = (args.via, Duration::from_secs(args.silence));
     let refused = |error: asking::ProbeError| Failure::Message(error.to_string());
     let server = ProbedServer::read(&via, args.ca.as_ref(), args.header).map_err(refused)?;

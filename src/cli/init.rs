@@ -17,7 +17,7 @@ use crate::tables::{self as catalog, Table};
 
 /// Writes a configuration with working endpoints.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct InitArgs {
     /// The URL of a database, or the path of a SQLite file; or of a CSV or TSV file, from which a
     /// SQLite file is made beside it [default: a small example].
     #[arg(value_name = "URL|FILE")]
@@ -94,7 +94,7 @@ struct Plan {
     others: usize,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &InitArgs) -> Result<(), Failure> {
     let plan = match &args.given {
         None => example(),
         Some(given) if is_csv(given) && Path::new(given).is_file() => {
@@ -144,7 +144,7 @@ fn example() -> Plan {
 }
 
 /// The endpoints of the chosen tables.
-fn of_database(given: &str, args: &Args) -> Result<Plan, Failure> {
+fn of_database(given: &str, args: &InitArgs) -> Result<Plan, Failure> {
     let source = Config::database(given)?;
     let tables = tables::read(&source)?;
     let chosen = chosen(&tables, args)?;
@@ -159,7 +159,7 @@ fn of_database(given: &str, args: &Args) -> Result<Plan, Failure> {
 
 /// The tables that the arguments choose. By default it's the first one with a key, or else the first
 /// one.
-fn chosen<'a>(tables: &'a [Table], args: &Args) -> Result<Vec<&'a Table>, Failure> {
+fn chosen<'a>(tables: &'a [Table], args: &InitArgs) -> Result<Vec<&'a Table>, Failure> {
     let first = tables.iter().find(|table| !table.key().is_empty()).or(tables.first());
     let first = first.ok_or_else(|| catalog::none_served(EXAMPLE))?;
     if args.all {

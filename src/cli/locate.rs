@@ -38,7 +38,7 @@ pub(super) fn folder(given: &Path) -> PathBuf {
 }
 
 /// The target that a user names.
-pub(super) enum Target {
+pub(super) enum GivenTarget {
     /// A configuration file.
     Configuration(PathBuf),
     /// A database: its URL, or the path of its file.
@@ -46,17 +46,17 @@ pub(super) enum Target {
 }
 
 /// Finds the target at `given`: a file, a folder's configuration, or a database.
-pub(super) fn target(given: &Path) -> Result<Target, Failure> {
+pub(super) fn target(given: &Path) -> Result<GivenTarget, Failure> {
     let text = given.to_string_lossy();
     let path = if given.is_dir() { given.join(NAME) } else { given.to_owned() };
     if path.exists() {
         return Ok(match DatabaseFile::of(&path).is_some() || is_table_file(&text) {
-            true => Target::Database(text.into_owned()),
-            false => Target::Configuration(path),
+            true => GivenTarget::Database(text.into_owned()),
+            false => GivenTarget::Configuration(path),
         });
     }
     if Config::shown_database(&text).is_some() {
-        return Ok(Target::Database(text.into_owned()));
+        return Ok(GivenTarget::Database(text.into_owned()));
     }
     if let Some((message, hint)) = Config::lacking_database(&text) {
         return Err(Failure::Message(format!("{message}\n    hint: {hint}")));
@@ -71,8 +71,8 @@ pub(super) fn target(given: &Path) -> Result<Target, Failure> {
 /// The configuration at `given`, for commands that can't use a database instead.
 pub(super) fn configuration(given: &Path) -> Result<PathBuf, Failure> {
     let database = match target(given)? {
-        Target::Configuration(path) => return Ok(path),
-        Target::Database(database) => database,
+        GivenTarget::Configuration(path) => return Ok(path),
+        GivenTarget::Database(database) => database,
     };
     // The URL itself isn't shown, because it may contain a password.
     let (what, url) = match Config::shown_database(&database) {

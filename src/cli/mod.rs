@@ -60,23 +60,23 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Args),
-    Demo(demo::Args),
-    Init(init::Args),
-    Query(query::Args),
+    Serve(serve::ServeArgs),
+    Demo(demo::DemoArgs),
+    Init(init::InitArgs),
+    Query(query::QueryArgs),
     Get(get::Args),
-    Check(check::Args),
-    Ready(ready::Args),
-    Doctor(doctor::Args),
+    Check(check::CheckArgs),
+    Ready(ready::ReadyArgs),
+    Doctor(doctor::DoctorArgs),
     // Boxed, because it has three times as many options as any other.
-    Bench(Box<bench::Args>),
-    Token(token::Args),
-    Schema(schema::Args),
+    Bench(Box<bench::BenchArgs>),
+    Token(token::TokenArgs),
+    Schema(schema::SchemaArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
     #[cfg(feature = "worker")]
     #[command(hide = true)]
-    Worker(worker::Args),
+    Worker(worker::WorkerArgs),
 }
 
 impl Command {

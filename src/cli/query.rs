@@ -38,7 +38,7 @@ use crate::stream::RowStream;
 
 /// Runs one statement and writes its rows.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct QueryArgs {
     /// The URL of the database (postgres://…, sqlite:FILE), or the path of a SQLite file.
     url: String,
     /// The statement, or - to read it from standard input; its `:names` are parameters.
@@ -149,7 +149,7 @@ fn parse_choice<T: Choice>(name: &str) -> Result<T, String> {
     })
 }
 
-impl Args {
+impl QueryArgs {
     /// The statement's name in errors, and its text.
     fn statement(&self) -> Result<(&Path, String), Failure> {
         match (&self.file, &self.sql) {
@@ -183,7 +183,7 @@ fn text_of(what: &str, read: io::Result<Vec<u8>>) -> Result<String, Failure> {
     Err(Failure::Message(format!("the statement in {what} cannot be read: {why}")))
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &QueryArgs) -> Result<(), Failure> {
     let form = args.form()?;
     let (name, sql) = args.statement()?;
     let mut config = Config::single_with(&args.url, name, &sql, Purpose::Query, &args.param)?;
@@ -242,7 +242,7 @@ fn write_file(path: &Path, write: impl FnOnce(File) -> Result<(), Failure>) -> R
 /// leaves.
 async fn write_rows(
     config: &Config,
-    args: &Args,
+    args: &QueryArgs,
     form: RowForm,
     out: impl Write + Send + 'static,
 ) -> Result<(), Failure> {
@@ -259,7 +259,7 @@ async fn write_rows(
 
 async fn write_form(
     endpoint: &Endpoint,
-    args: &Args,
+    args: &QueryArgs,
     source: &Source,
     form: RowForm,
     out: impl Write + Send + 'static,
@@ -278,7 +278,7 @@ async fn write_form(
 /// Writes the rows as they arrive. No row waits in `out` for further ones.
 async fn copy_rows(
     endpoint: &Endpoint,
-    args: &Args,
+    args: &QueryArgs,
     source: &Source,
     format: Format,
     mut out: impl Write + Send + 'static,

@@ -29,7 +29,7 @@ const MOST_SHOWN: usize = 500;
 
 /// Checks if a server is ready. Exit status 0: yes, 1: no.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ReadyArgs {
     /// The server: http://HOST:PORT or https://HOST:PORT. A path replaces /_rowstream/ready.
     #[arg(default_value = "http://127.0.0.1:8080")]
     url: Uri,
@@ -42,7 +42,7 @@ pub(super) struct Args {
     ca: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &ReadyArgs) -> Result<(), Failure> {
     let server = Server::read(args)?;
     let path = match args.url.path_and_query() {
         Some(path) if path != "/" => path.as_str(),
@@ -73,7 +73,7 @@ struct Server {
 }
 
 impl Server {
-    fn read(args: &Args) -> Result<Self, Failure> {
+    fn read(args: &ReadyArgs) -> Result<Self, Failure> {
         let url = &args.url;
         let (is_tls, host) = match (url.scheme_str(), url.host()) {
             (Some("http"), Some(host)) => (false, host),

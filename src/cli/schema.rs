@@ -20,7 +20,7 @@ const SHARED: &str = include_str!("schema/shared.json");
 /// Editors with Taplo (Even Better TOML and others) use it if the file begins with `#:schema
 /// rowstream.schema.json`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct SchemaArgs {
     /// The kind of file.
     #[arg(value_enum, default_value = "config")]
     of: SchemaFile,
@@ -35,7 +35,7 @@ enum SchemaFile {
     Endpoint,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &SchemaArgs) -> Result<(), Failure> {
     let text = match args.of {
         SchemaFile::Config => config(),
         SchemaFile::Endpoint => with_shared(ENDPOINT),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rowstream_core::log::{self, LogFormat};
 
 use super::guard::GuardArgs;
-use super::locate::{ConfigArgs, Target, folder, target};
+use super::locate::{ConfigArgs, GivenTarget, folder, target};
 use super::{Failure, block_on, listen, listing, param, tables};
 use crate::access_log::{LogFlag, LogSettings};
 use crate::capacity;
@@ -22,7 +22,7 @@ use crate::source;
 
 /// Serves the endpoints of a configuration, the tables of a database, or one statement at /rows.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ServeArgs {
     /// The configuration file, or its folder; or the URL of a database or the path of a SQLite
     /// file, to serve its tables and views, or one statement with --sql [default: rowstream.toml].
     #[arg(value_name = "CONFIG|URL")]
@@ -76,7 +76,7 @@ pub(super) struct ListenArgs {
     pub(super) log_format: Option<LogFlag>,
 }
 
-impl Args {
+impl ServeArgs {
     fn chosen(&self) -> PathBuf {
         self.config.chosen(self.given.as_ref())
     }
@@ -87,27 +87,27 @@ impl Args {
     }
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let preparing = if args.no_check { PreparationTime::Never } else { PreparationTime::Ahead };
     // Errors before the configuration is read use this format too.
     log::set_format(LogSettings::default().with(args.listen.log_format).format);
     let token = args.guard.read()?;
     let Some(sql) = &args.sql else {
         let (config, origin) = match target(&args.chosen())? {
-            Target::Configuration(_) if args.pooler.is_some() => {
+            GivenTarget::Configuration(_) if args.pooler.is_some() => {
                 let message = "`--pooler` is for the URL of a database: write `pooler` into the source";
                 return Err(Failure::Message(message.to_owned()));
             }
-            Target::Configuration(_) if args.guard.is_given() => {
+            GivenTarget::Configuration(_) if args.guard.is_given() => {
                 let message = "a token of the command line is for the URL of a database: write `[token.NAME]` into the configuration\n    hint: `rowstream token NAME` prints it";
                 return Err(Failure::Message(message.to_owned()));
             }
-            Target::Configuration(path) => {
+            GivenTarget::Configuration(path) => {
                 let config = load(&path, args.listen.log_format)?;
                 let origin = EndpointOrigin::file(path, &config);
                 (config, origin)
             }
-            Target::Database(url) => tables::configuration(&url, args.pooler, token)?,
+            GivenTarget::Database(url) => tables::configuration(&url, args.pooler, token)?,
         };
         let (inherited, log) = (Roles::default(), args.listen.log_format);
         let listen = args.listen.address(&config.listen);

@@ -9,13 +9,13 @@ use super::Failure;
 
 /// Makes a bearer token, and the hash to put into the configuration.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct TokenArgs {
     /// The token's name in the configuration.
     #[arg(default_value = "reader")]
     name: String,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &TokenArgs) -> Result<(), Failure> {
     // 256 bits from the kernel are enough: a plain hash of them can't be reversed by guessing.
     let mut secret = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut secret)?;

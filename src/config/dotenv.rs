@@ -32,7 +32,7 @@ pub(super) fn read(folder: &Path, errors: &Collector) -> BTreeMap<String, String
 
 fn parse(path: &Path, text: &str, errors: &Collector) -> BTreeMap<String, String> {
     let begun = Cell::new(0);
-    let lines = Lines { rest: text.as_bytes(), begun: &begun };
+    let lines = CountedLines { rest: text.as_bytes(), begun: &begun };
     let mut variables = BTreeMap::new();
     let mut entries = dotenvy::from_read_iter(lines);
     loop {
@@ -109,12 +109,12 @@ fn unreadable(path: &Path, line: usize) -> Diagnostic {
 
 /// Reads a text one line at a time, and counts the lines that were begun. We need the count because
 /// the reader of entries doesn't report line numbers.
-struct Lines<'a> {
+struct CountedLines<'a> {
     rest: &'a [u8],
     begun: &'a Cell<usize>,
 }
 
-impl Read for Lines<'_> {
+impl Read for CountedLines<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let line = self.rest.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
         let length = line.len().min(into.len());

@@ -9,7 +9,7 @@ use rowstream_encode::{BytesForm, Choice, Format, Intervals, Nulls, Numbers};
 use serde_json::{Map, Value, json};
 
 use super::schema::{ResponseSchemas, reference};
-use super::{DocumentOptions, Version, request_body, security};
+use super::{DocumentOptions, OpenApiVersion, request_body, security};
 use crate::check::Columns;
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint, FollowMode, Handler, RefineSettings};
@@ -238,12 +238,12 @@ impl Operation<'_> {
             _ => row,
         };
         match self.requested.version {
-            Version::V3_1 => {
+            OpenApiVersion::V3_1 => {
                 let mut described = text("`x-itemSchema` describes each item");
                 described["x-itemSchema"] = item;
                 described
             }
-            Version::V3_2 => json!({"itemSchema": item}),
+            OpenApiVersion::V3_2 => json!({"itemSchema": item}),
         }
     }
 

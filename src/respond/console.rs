@@ -11,7 +11,7 @@ use http::header::{self, HeaderValue};
 use http::{HeaderMap, Request, Response};
 
 use super::body::AnswerBody;
-use super::documents::{Document, IF_SAME};
+use super::documents::{IF_SAME, ServedDocument};
 
 /// The page loads nothing from other sites and runs only the code in its files, and no other site
 /// can frame it.
@@ -36,12 +36,12 @@ struct File {
     /// Its path below that of the console.
     name: &'static str,
     media_type: &'static str,
-    document: Document,
+    document: ServedDocument,
 }
 
 impl File {
     fn new(name: &'static str, media_type: &'static str, text: &'static [u8]) -> Self {
-        let document = Document::new(|out| out.write_all(text)).expect("it is written into memory");
+        let document = ServedDocument::new(|out| out.write_all(text)).expect("it is written into memory");
         Self { name, media_type, document }
     }
 }

@@ -1,7 +1,7 @@
 //! Documents about the server: the files of the console, the list of endpoints, and the OpenAPI
 //! document.
 //!
-//! A [`Document`] is made once for a configuration and a set of rights, compressed, and shared by
+//! A [`ServedDocument`] is made once for a configuration and a set of rights, compressed, and shared by
 //! all answers. For a client that doesn't accept gzip it's unpacked piece by piece, so that a
 //! document of megabytes needs kilobytes per client. [`Documents`] keeps the ones used last. One is
 //! made at a time, and [`DOCUMENTS`] limits the memory of all.
@@ -30,7 +30,7 @@ use crate::endpoint::Endpoint;
 use crate::openapi;
 
 /// A text about the server.
-pub(super) struct Document {
+pub(super) struct ServedDocument {
     gzip: Bytes,
     /// The length of the text, in bytes.
     length: u64,
@@ -58,7 +58,7 @@ impl Drop for CountedBytes {
     }
 }
 
-impl Document {
+impl ServedDocument {
     /// The document that `write` writes.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ struct DocumentKey {
 #[derive(Default)]
 pub(super) struct Documents {
     /// The most recently used one is the last.
-    kept: Mutex<Vec<(DocumentKey, Arc<Document>)>>,
+    kept: Mutex<Vec<(DocumentKey, Arc<ServedDocument>)>>,
     /// Their compressed lengths together, in bytes, including documents that aren't kept any more
     /// but are still being read.
     taken: Arc<AtomicUsize>,
@@ -183,7 +183,7 @@ pub(super) struct Documents {
 }
 
 impl Documents {
-    fn find(&self, key: &DocumentKey) -> Option<Arc<Document>> {
+    fn find(&self, key: &DocumentKey) -> Option<Arc<ServedDocument>> {
         let mut kept = self.kept.lock();
         let at = kept.iter().position(|(known, _)| known == key)?;
         kept[at..].rotate_left(1);
@@ -192,7 +192,7 @@ impl Documents {
 
     /// Keeps a document in place of those that weren't used as recently. `None` if the ones that
     /// clients still read need all the memory for documents.
-    fn keep(&self, key: DocumentKey, mut document: Document) -> Option<Arc<Document>> {
+    fn keep(&self, key: DocumentKey, mut document: ServedDocument) -> Option<Arc<ServedDocument>> {
         let mut kept = self.kept.lock();
         kept.retain(|(known, _)| known.columns == key.columns);
         let bytes = document.gzip.len();
@@ -253,7 +253,8 @@ impl App {
     ) -> Result<Response<AnswerBody>, Error> {
         let one = self.documents.packing.lock().await;
         let text = text.await?;
-        let packed = tokio::task::spawn_blocking(move || Document::new(|out| out.write_all(text.as_bytes())));
+        let packed =
+            tokio::task::spawn_blocking(move || ServedDocument::new(|out| out.write_all(text.as_bytes())));
         let document = packed.await.map_err(io::Error::other).flatten();
         drop(one);
         let document = document.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?;
@@ -274,13 +275,13 @@ impl App {
 
     /// Makes a document on a thread for blocking work, because it may take longer than other
     /// requests of the same thread should wait. The document is kept even if the client has left.
-    async fn make_document(self: Arc<Self>, key: DocumentKey) -> Result<Arc<Document>, Error> {
+    async fn make_document(self: Arc<Self>, key: DocumentKey) -> Result<Arc<ServedDocument>, Error> {
         let one = Arc::clone(&self.documents.making).lock_owned().await;
         if let Some(document) = self.documents.find(&key) {
             return Ok(document);
         }
         let make = move || {
-            let document = Document::new(|out| self.write_document(&key, out));
+            let document = ServedDocument::new(|out| self.write_document(&key, out));
             let document = document.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?;
             let kept = self.documents.keep(key, document);
             drop(one);

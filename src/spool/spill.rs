@@ -497,12 +497,12 @@ impl Queue {
 /// Positions of row numbers among the bytes of a queue. There are only a few marks; the more bytes,
 /// the further they're apart.
 struct Marks {
-    marks: VecDeque<Mark>,
+    marks: VecDeque<SpilledMark>,
     /// The least distance of two marks, in bytes.
     apart: u64,
 }
 
-struct Mark {
+struct SpilledMark {
     end: u64,
     rows: RowCounts,
 }
@@ -527,7 +527,7 @@ impl Marks {
             });
             self.apart *= 2;
         }
-        self.marks.push_back(Mark { end, rows });
+        self.marks.push_back(SpilledMark { end, rows });
     }
 
     /// The rows before the byte `taken`, by the last mark passed; `None` if no mark was passed.

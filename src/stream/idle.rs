@@ -35,7 +35,7 @@ impl Heartbeat {
 
 /// The reason why the timer runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+enum TimerPurpose {
     Flush,
     Heartbeat,
 }
@@ -45,7 +45,7 @@ enum Purpose {
 pub(super) struct IdleTimer {
     timer: Timer,
     /// `None` since the last chunk.
-    purpose: Option<Purpose>,
+    purpose: Option<TimerPurpose>,
     /// `None` if the format doesn't allow one.
     pub(super) heartbeat: Option<Heartbeat>,
 }
@@ -57,15 +57,15 @@ impl IdleTimer {
 
     /// Ready when waiting bytes should be sent.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll(Purpose::Flush, FLUSH_AFTER, cx)
+        self.poll(TimerPurpose::Flush, FLUSH_AFTER, cx)
     }
 
     /// Ready when a heartbeat should be sent, after this pause.
     pub(super) fn poll_heartbeat(&mut self, pause: Duration, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll(Purpose::Heartbeat, pause, cx)
+        self.poll(TimerPurpose::Heartbeat, pause, cx)
     }
 
-    fn poll(&mut self, purpose: Purpose, after: Duration, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(&mut self, purpose: TimerPurpose, after: Duration, cx: &mut Context<'_>) -> Poll<()> {
         if self.purpose.replace(purpose) != Some(purpose) {
             self.timer.restart(after);
         }

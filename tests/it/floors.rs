@@ -162,6 +162,62 @@ fn only_the_command_line_uses_the_load_tester() {
     assert_eq!(users.into_iter().collect::<Vec<_>>(), ["cli"]);
 }
 
+/// The name of the type that a line declares. Types of a trait are those of its users.
+fn declared_type(line: &str) -> Option<&str> {
+    let declaration = line.trim_start();
+    let declaration = match declaration.strip_prefix("pub(") {
+        Some(restricted) => restricted.split_once(") ")?.1,
+        None => declaration.strip_prefix("pub ").unwrap_or(declaration),
+    };
+    let (kind, rest) = declaration.split_once(' ')?;
+    let is_own = ["struct", "enum", "trait"].contains(&kind) || (kind == "type" && !line.starts_with(' '));
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    (is_own && end > 0).then_some(&rest[..end])
+}
+
+/// The names of types that a crate has more than once, outside of tests.
+fn names_of_several_types(sources_of_crate: &Path) -> Vec<String> {
+    // All drivers have the first ones. The last ones are empty without HTTP/3.
+    let allowed = ["Error", "State", "Row", "Session", "Source", "ArrivedConnection", "QuicPort"];
+    let mut files = Vec::new();
+    sources(sources_of_crate, &mut files);
+    files.retain(|file| file.file_name().is_some_and(|name| name != "tests.rs"));
+    let (mut seen, mut twice) = (BTreeMap::new(), Vec::new());
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a source");
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or(&text);
+        for name in code.lines().filter_map(declared_type).filter(|name| !allowed.contains(name)) {
+            if let Some(other) = seen.insert(name.to_owned(), file.clone()) {
+                twice.push(format!("{name}: {} and {}", other.display(), file.display()));
+            }
+        }
+    }
+    twice
+}
+
+/// A reader who meets a name knows its type.
+#[test]
+fn types_of_a_crate_have_different_names() {
+    let crates = fs::read_dir(repository().join("crates")).expect("the crates");
+    let folders = crates.map(|entry| entry.expect("an entry").path()).chain([repository().to_owned()]);
+    let twice: Vec<_> = folders.flat_map(|folder| names_of_several_types(&folder.join("src"))).collect();
+    assert!(twice.is_empty(), "each type of a crate needs its own name:\n{}", twice.join("\n"));
+}
+
+#[test]
+fn declarations_of_types_are_found() {
+    let lines = [
+        "pub(crate) struct A<'a> {",
+        "    enum B {",
+        "pub trait C: D {",
+        "type E = F;",
+        "    type G = H;",
+        "let struct_of = 1;",
+    ];
+    let found: Vec<_> = lines.into_iter().filter_map(declared_type).collect();
+    assert_eq!(found, ["A", "B", "C", "E"]);
+}
+
 /// File paths in a text: they begin with one of our folders, and end before a character that paths
 /// don't contain. Paths with the placeholder `NAME` are left out.
 fn named(text: &str) -> BTreeSet<&str> {

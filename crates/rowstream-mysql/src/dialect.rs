@@ -2,10 +2,10 @@
 
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Estimate, Filters,
-    Functions, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults, OperatorSql, OwnOrder,
-    ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys, UnorderedTypes,
-    Urls, ValueForm,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Decimals, Dialect, Estimate, Filters, Functions,
+    KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults, OperatorSql,
+    OwnOrder, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys,
+    UnorderedTypes, Urls, ValueForm,
 };
 
 use crate::estimate;
@@ -40,7 +40,7 @@ pub static DIALECT: Dialect = Dialect {
         cast: Affixes::NOTHING,
         // The database doesn't use indexes to compare whole rows.
         of_union: Affixes::NOTHING,
-        comparison: Comparison::ByColumn,
+        comparison: KeyComparison::ByColumn,
         infinity: None,
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         alike: &[],

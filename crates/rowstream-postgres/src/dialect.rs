@@ -2,10 +2,10 @@
 
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Estimate,
-    Filters, Functions, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults, OperatorSql,
-    OwnOrder, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax, TableName, Transactions,
-    UniqueKeys, UnorderedTypes, Urls, ValueForm,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Counters, Decimals, Dialect, Estimate, Filters,
+    Functions, KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults,
+    OperatorSql, OwnOrder, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax, TableName,
+    Transactions, UniqueKeys, UnorderedTypes, Urls, ValueForm,
 };
 
 use crate::estimate;
@@ -38,7 +38,7 @@ pub static DIALECT: Dialect = Dialect {
     keys: Keys {
         cast: Affixes { before: "", behind: "::text" },
         of_union: Affixes::NOTHING,
-        comparison: Comparison::RowValues,
+        comparison: KeyComparison::RowValues,
         infinity: None,
         bytes: Ok(()),
         alike: &[],

@@ -36,11 +36,11 @@ type Lookup = pipeline::Lookup<Peer>;
 pub(super) struct Messages {
     bytes: BytesMut,
     /// The statements that are parsed on the connection, or will be by `bytes`, by their numbers.
-    parsed: BTreeMap<u64, ParsedStatement>,
+    parsed: BTreeMap<u64, ParseRecord>,
 }
 
 /// A statement that is parsed on the connection.
-struct ParsedStatement {
+struct ParseRecord {
     name: String,
     /// The version of the types when it was described.
     version: u64,
@@ -146,7 +146,7 @@ impl pipeline::Peer for Peer {
             return Err(error);
         }
         if parses {
-            let parsed = ParsedStatement { name: statement.shared_name.clone(), version: statement.version };
+            let parsed = ParseRecord { name: statement.shared_name.clone(), version: statement.version };
             messages.parsed.insert(statement.number, parsed);
         }
         Ok(Note { parses, is_bound: false, changed: false })

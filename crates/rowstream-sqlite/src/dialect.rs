@@ -3,9 +3,10 @@
 use rowstream_core::params::INFINITY;
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Counters, Decimals, Dialect, Filters,
-    Functions, Keys, LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes,
-    Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls, ValueForm,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Counters, Decimals, Dialect, Filters, Functions,
+    KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder,
+    ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls,
+    ValueForm,
 };
 
 /// SQLite's SQL.
@@ -34,7 +35,7 @@ pub static DIALECT: Dialect = Dialect {
         // Each column of a `union` has the affinity of one of its parts, which would change the
         // value that it's compared with. No index on the column can be used then.
         of_union: Affixes { before: "+", behind: "" },
-        comparison: Comparison::RowValues,
+        comparison: KeyComparison::RowValues,
         infinity: Some(INFINITY),
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[],

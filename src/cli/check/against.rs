@@ -57,7 +57,7 @@ impl Effect {
 }
 
 /// A difference that clients may notice.
-pub(super) struct Change {
+pub(super) struct ReleaseChange {
     /// The older endpoint's path. `None` for all endpoints.
     pub(super) endpoint: Option<String>,
     pub(super) effect: Effect,
@@ -66,7 +66,7 @@ pub(super) struct Change {
     pub(super) affected: Option<String>,
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ReleaseChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.effect.broken() {
             Some(broken) => write!(f, "breaks {broken}: ")?,
@@ -84,12 +84,12 @@ impl fmt::Display for Change {
 }
 
 /// The changes of one endpoint, or of all.
-struct Changes<'a> {
+struct ReleaseChanges<'a> {
     endpoint: Option<&'a str>,
-    found: &'a mut Vec<Change>,
+    found: &'a mut Vec<ReleaseChange>,
 }
 
-impl Changes<'_> {
+impl ReleaseChanges<'_> {
     fn push(&mut self, effect: Effect, message: impl Into<String>, affected: impl Into<String>) {
         self.add(effect, message.into(), Some(affected.into()));
     }
@@ -101,7 +101,7 @@ impl Changes<'_> {
 
     fn add(&mut self, effect: Effect, message: String, affected: Option<String>) {
         let endpoint = self.endpoint.map(str::to_owned);
-        self.found.push(Change { endpoint, effect, message, affected });
+        self.found.push(ReleaseChange { endpoint, effect, message, affected });
     }
 
     /// Adds a change if two texts differ.
@@ -113,13 +113,13 @@ impl Changes<'_> {
 }
 
 /// An endpoint in one of the two releases.
-struct Version<'a> {
+struct ReleasedEndpoint<'a> {
     endpoint: &'a Endpoint,
     /// The findings of its database, or the reason if it has none.
     checked: Result<&'a CheckedEndpoint<'a>, String>,
 }
 
-impl<'a> Version<'a> {
+impl<'a> ReleasedEndpoint<'a> {
     fn new(endpoint: &'a Endpoint, report: &'a Report<'_>) -> Self {
         let name = endpoint.source.name();
         let reason = || match report.failed().find(|(source, _)| *source == name) {
@@ -171,9 +171,9 @@ pub(super) fn load(folder: &Path) -> Result<Config, Failure> {
 }
 
 /// The changes from an older release to a newer one.
-pub(super) fn compare(older: &Report<'_>, newer: &Report<'_>) -> Vec<Change> {
+pub(super) fn compare(older: &Report<'_>, newer: &Report<'_>) -> Vec<ReleaseChange> {
     let mut found = Vec::new();
-    let mut all = Changes { endpoint: None, found: &mut found };
+    let mut all = ReleaseChanges { endpoint: None, found: &mut found };
     let (Some(old), Some(new), true) = (older.config, newer.config, newer.errors.is_empty()) else {
         all.lack("they are compared once the files have no errors".to_owned());
         return found;
@@ -184,10 +184,11 @@ pub(super) fn compare(older: &Report<'_>, newer: &Report<'_>) -> Vec<Change> {
     let partners: HashMap<_, _> =
         new.endpoints.iter().map(|endpoint| (route::shape(&endpoint.path), endpoint)).collect();
     for endpoint in &old.endpoints {
-        let mut changes = Changes { endpoint: Some(&endpoint.path), found: &mut found };
+        let mut changes = ReleaseChanges { endpoint: Some(&endpoint.path), found: &mut found };
         match partners.get(&route::shape(&endpoint.path)) {
             Some(partner) => {
-                let versions = [Version::new(endpoint, older), Version::new(partner, newer)];
+                let versions =
+                    [ReleasedEndpoint::new(endpoint, older), ReleasedEndpoint::new(partner, newer)];
                 requests::compare(&versions, &mut changes);
                 responses::compare(&versions, &mut changes);
                 cursors::compare(&versions, &mut changes);

@@ -9,7 +9,7 @@ use rowstream_core::params::Param;
 use rowstream_encode::{Column, Format};
 use serde_json::{Value, json};
 
-use super::{Change, CheckedSource, ExplainedRequest, Report, rows};
+use super::{CheckedSource, ExplainedRequest, ReleaseChange, Report, rows};
 use crate::check::{CheckedEndpoint, Columns, StatementRefusal};
 use crate::database::HostReport;
 use crate::endpoint::{Cardinality, Endpoint, Handler, Statement};
@@ -82,7 +82,7 @@ fn plan(plan: &ExplainedRequest) -> Value {
     })
 }
 
-fn change(change: &Change) -> Value {
+fn change(change: &ReleaseChange) -> Value {
     json!({
         "endpoint": change.endpoint,
         "breaks": change.effect.broken(),

@@ -182,12 +182,12 @@ impl RowKey {
 
 /// The statements between the one with the key and a nested one, which is the last of them.
 struct Chain<'a> {
-    links: Vec<Link<'a>>,
+    links: Vec<JoinedStatement<'a>>,
     dialect: &'static Dialect,
 }
 
 /// A nested statement, prepared for the join with its parents.
-struct Link<'a> {
+struct JoinedStatement<'a> {
     statement: &'a Statement,
     nested: &'a NestedRows,
     /// Its text without its order.
@@ -212,7 +212,7 @@ impl<'a> Chain<'a> {
         while statement != root
             && let Some(parent) = endpoint.parent(statement)
         {
-            links.push(Link::read(endpoint, statement, dialect)?);
+            links.push(JoinedStatement::read(endpoint, statement, dialect)?);
             statement = parent;
         }
         links.reverse();
@@ -291,7 +291,7 @@ impl<'a> Chain<'a> {
     /// The columns that identify the parent of a row, and then the row in it.
     fn path(&self, columns: &[KeyColumn]) -> Vec<String> {
         let key = (1..=columns.len()).map(|number| format!("{PARENTS}.{OWN}_key_{number}"));
-        let of_link = |(place, link): (usize, &Link<'a>)| {
+        let of_link = |(place, link): (usize, &JoinedStatement<'a>)| {
             let alias = self.alias(place);
             link.order.iter().map(move |(column, _)| format!("{alias}.{column}")).collect::<Vec<_>>()
         };
@@ -313,7 +313,7 @@ impl<'a> Chain<'a> {
     }
 
     /// The condition for the rows that belong together.
-    fn pairs(&self, link: &Link<'_>, own: &str, parent: &str) -> String {
+    fn pairs(&self, link: &JoinedStatement<'_>, own: &str, parent: &str) -> String {
         let quoted = |name: &str| self.dialect.quoted(name);
         let pair = |(column, other): &(String, String)| {
             format!("{own}.{} = {parent}.{}", quoted(column), quoted(other))
@@ -326,7 +326,7 @@ impl<'a> Chain<'a> {
         let of_key = |column: &KeyColumn| {
             format!("{PARENTS}.{}{}", self.dialect.quoted(&column.name), direction(column))
         };
-        let of_link = |(place, link): (usize, &Link<'a>)| {
+        let of_link = |(place, link): (usize, &JoinedStatement<'a>)| {
             let alias = self.alias(place);
             let term =
                 move |(column, direction): &(Cow<'_, str>, &str)| format!("{alias}.{column}{direction}");
@@ -337,7 +337,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-impl<'a> Link<'a> {
+impl<'a> JoinedStatement<'a> {
     /// # Errors
     /// The statement's order or limit can't be moved.
     fn read(endpoint: &'a Endpoint, index: usize, dialect: &'static Dialect) -> Result<Self, KeyRefusal> {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use rowstream_core::params::{BindType, ParamType};
 use rowstream_core::sql::dialect::{
-    Affixes, Comparison, Counters, Dialect, ParameterTypes, Placeholders, Transactions,
+    Affixes, Counters, Dialect, KeyComparison, ParameterTypes, Placeholders, Transactions,
 };
 use rowstream_core::sql::{Limit, Outline, UNIONS};
 
@@ -185,7 +185,7 @@ impl StatementParts<'_> {
         let terms: Vec<_> = self.columns.iter().map(|column| self.term(column)).collect();
         let Term { beyond, nulls, .. } = terms[0];
         let one_way = terms.iter().all(|term| term.beyond == beyond && term.nulls == KeyNulls::Refused);
-        if one_way && (terms.len() == 1 || self.dialect.keys.comparison == Comparison::RowValues) {
+        if one_way && (terms.len() == 1 || self.dialect.keys.comparison == KeyComparison::RowValues) {
             let columns: Vec<_> = terms.iter().map(|term| term.column.as_str()).collect();
             let values: Vec<_> = (0..terms.len()).map(|index| key.value(index)).collect();
             return format!("({}) {beyond} ({})", columns.join(", "), values.join(", "));

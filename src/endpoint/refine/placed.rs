@@ -22,7 +22,7 @@ use rowstream_encode::Column;
 
 use super::conditions::Conditions;
 use super::endpoint::{RefinedEndpoint, RefinedParts};
-use super::sql::{Args, OF_ONLY_ROW, most_rows, offset};
+use super::sql::{BoundArgs, OF_ONLY_ROW, most_rows, offset};
 use super::{Allowed, RefineSettings, RefineValues, WrongPair, kept};
 use crate::database;
 use crate::endpoint::key::direction;
@@ -129,7 +129,7 @@ impl RefineSettings {
             "" => sql.to_owned(),
             terms => format!("{}{terms}, {}", &sql[..place.start], sql[place.end..].trim_start()),
         };
-        let mut args = Args {
+        let mut args = BoundArgs {
             placeholders: self.dialect.placeholders,
             params: endpoint.params.len(),
             args: statement.args.clone(),

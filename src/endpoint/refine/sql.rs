@@ -103,7 +103,7 @@ pub(super) fn most_rows(asked: &Refinement, has_own_limit: bool) -> Option<i64> 
 }
 
 /// The SQL of a request's offset, after this limit.
-pub(super) fn offset(asked: &Refinement, limit: &str, args: &mut Args) -> Option<String> {
+pub(super) fn offset(asked: &Refinement, limit: &str, args: &mut BoundArgs) -> Option<String> {
     let rows = asked.offset.filter(|rows| *rows > 0)?;
     let all = if limit.is_empty() { format!("limit {} ", i64::MAX) } else { String::new() };
     Some(format!(" {all}offset {}", args.add(rows)))
@@ -124,7 +124,7 @@ fn key(endpoint: &Endpoint, order: &[KeyColumn]) -> Option<KeySettings> {
 }
 
 /// The arguments of a statement in the order of its text, and the values of the request.
-pub(super) struct Args {
+pub(super) struct BoundArgs {
     pub(super) placeholders: Placeholders,
     /// How many parameters precede the values.
     pub(super) params: usize,
@@ -133,7 +133,7 @@ pub(super) struct Args {
     pub(super) values: Vec<ParamValue>,
 }
 
-impl Args {
+impl BoundArgs {
     /// Adds a number of rows at the end of the text. Returns its placeholder.
     pub(super) fn add(&mut self, rows: i64) -> String {
         self.args.push(self.params + self.values.len());
@@ -181,12 +181,12 @@ impl OwnParts {
     }
 
     /// The arguments of the statement with these conditions and its own limit.
-    fn args(&self, placeholders: Placeholders, params: usize, conditions: Conditions<'_>) -> Args {
+    fn args(&self, placeholders: Placeholders, params: usize, conditions: Conditions<'_>) -> BoundArgs {
         let Conditions { args, types, values, .. } = conditions;
         // With numbers, the limit's own arguments are among those before.
         let args = [&self.args_before[..], &args, &self.args_of_limit].concat();
         let types = [&self.types_before[..], &types, &self.types_of_limit].concat();
-        Args { placeholders, params, args, types, values }
+        BoundArgs { placeholders, params, args, types, values }
     }
 
     /// The number of rows that meet the condition, without the statement's limit.
@@ -194,7 +194,7 @@ impl OwnParts {
         &self,
         kind: TotalKind,
         condition: &str,
-        args: &Args,
+        args: &BoundArgs,
         dialect: &'static Dialect,
     ) -> RequestedTotal {
         let from = self.matching(condition);

@@ -119,20 +119,20 @@ pub(super) fn link(headers: &HeaderMap) -> Result<Option<String>, ()> {
 }
 
 /// A link of a field.
-struct Link<'a> {
+struct HeaderLink<'a> {
     target: &'a str,
     is_next: bool,
 }
 
 /// Reads one link. Returns the text after its comma, too.
-fn read_link(text: &str) -> Result<(Link<'_>, &str), ()> {
+fn read_link(text: &str) -> Result<(HeaderLink<'_>, &str), ()> {
     let (target, mut rest) = text.strip_prefix('<').and_then(|text| text.split_once('>')).ok_or(())?;
     let (mut relation, mut is_of_another) = (None, false);
     loop {
         rest = rest.trim_start();
         if rest.is_empty() || rest.starts_with(',') {
             let is_next = relation.is_some_and(|relation: String| has_next(&relation)) && !is_of_another;
-            return Ok((Link { target, is_next }, rest.trim_start_matches([',', ' ', '\t'])));
+            return Ok((HeaderLink { target, is_next }, rest.trim_start_matches([',', ' ', '\t'])));
         }
         let parameter = rest.strip_prefix(';').ok_or(())?.trim_start();
         let name_end = parameter.find([';', ',', '=', ' ', '\t']).unwrap_or(parameter.len());

@@ -6,7 +6,7 @@ use std::fs;
 
 use rowstream::database::DatabaseKind;
 use rowstream_core::sql::dialect::{
-    CommitOrder, Comparison, Decimals, Dialect, Location, OpenedResults, ParameterTypes,
+    CommitOrder, Decimals, Dialect, KeyComparison, Location, OpenedResults, ParameterTypes,
 };
 
 use super::ways::{Ask, Way};
@@ -48,8 +48,8 @@ fn table() -> String {
         ("several statements of one snapshot", |dialect| yes(&dialect.snapshots)),
         ("keys of bytes", |dialect| yes(&dialect.keys.bytes)),
         ("keys are compared", |dialect| match dialect.keys.comparison {
-            Comparison::RowValues => "as rows".to_owned(),
-            Comparison::ByColumn => "column by column".to_owned(),
+            KeyComparison::RowValues => "as rows".to_owned(),
+            KeyComparison::ByColumn => "column by column".to_owned(),
         }),
         ("live tail: keys in the order of commits", |dialect| match dialect.commits.order {
             CommitOrder::ByKey => "by itself".to_owned(),

@@ -2,7 +2,7 @@
 //! dialect, so quoted names can be those of the SQL standard, or of MySQL and Spark.
 
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, CommitOrder, Commits, Comparison, Decimals, Dialect, Keys, LineComment, Lists,
+    Affixes, BlockComments, CommitOrder, Commits, Decimals, Dialect, KeyComparison, Keys, LineComment, Lists,
     Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
 };
 
@@ -33,7 +33,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     keys: Keys {
         cast: Affixes::NOTHING,
         of_union: Affixes::NOTHING,
-        comparison: Comparison::ByColumn,
+        comparison: KeyComparison::ByColumn,
         infinity: None,
         bytes: Err("use a key of texts or numbers"),
         unordered: &[],

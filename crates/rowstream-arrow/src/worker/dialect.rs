@@ -4,7 +4,7 @@
 #[cfg(feature = "odbc")]
 use rowstream_core::sql::dialect::Quotes;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Comparison, Decimals, Dialect, Filters, Keys,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Decimals, Dialect, Filters, KeyComparison, Keys,
     LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes, Placeholders,
     Refusal, Strings, Syntax, UnorderedTypes, Urls, ValueForm,
 };
@@ -70,7 +70,7 @@ pub(super) const COMMON: Dialect = Dialect {
     keys: Keys {
         cast: Affixes::NOTHING,
         of_union: Affixes::NOTHING,
-        comparison: Comparison::ByColumn,
+        comparison: KeyComparison::ByColumn,
         infinity: None,
         bytes: Err("use a key of texts or numbers"),
         unordered: &[

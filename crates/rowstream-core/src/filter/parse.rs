@@ -40,9 +40,9 @@ pub fn read<'a>(
     if wrong.is_empty() { Ok(reader.refinement) } else { Err(wrong) }
 }
 
-/// Counts of a request that are bounded.
+/// BoundedCounts of a request that are bounded.
 #[derive(Default)]
-struct Counts {
+struct BoundedCounts {
     conditions: usize,
     /// Values of `in`.
     values: usize,
@@ -52,7 +52,7 @@ struct Counts {
 #[derive(Default)]
 struct Reader {
     refinement: Refinement,
-    counts: Counts,
+    counts: BoundedCounts,
     is_ordered: bool,
 }
 
@@ -197,7 +197,7 @@ enum Place {
 /// The rest of a text.
 struct Text<'a, 'b> {
     rest: &'a str,
-    counts: &'b mut Counts,
+    counts: &'b mut BoundedCounts,
 }
 
 impl<'a> Text<'a, '_> {

@@ -203,13 +203,13 @@ pub const MORE_THAN_ONCE: &str = "it is given more than once";
 pub const BAD_ENCODING: DecodeFailure = "its percent-encoding is not valid";
 
 /// The text of a parameter.
-type Text<'a> = Result<Cow<'a, str>, DecodeFailure>;
+type DecodedText<'a> = Result<Cow<'a, str>, DecodeFailure>;
 
 /// The texts of a request, before they're converted to types.
 struct RequestTexts<'a> {
     params: &'a [Param],
     /// The texts of parameters with the parameters' indices, in the order of the request.
-    texts: Vec<(usize, Text<'a>)>,
+    texts: Vec<(usize, DecodedText<'a>)>,
     /// The indices of parameters that the query has, once the body is read.
     in_query: Vec<usize>,
     /// The JSON of claims and of parameters in the body, with their indices.
@@ -434,7 +434,10 @@ fn is_control(name: &str) -> bool {
 }
 
 /// The value of a parameter, from all its texts in the request.
-fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -> Result<ParamValue, String> {
+fn value<'a>(
+    param: &Param,
+    texts: impl Iterator<Item = &'a DecodedText<'a>> + Clone,
+) -> Result<ParamValue, String> {
     if !param.list && texts.clone().nth(1).is_some() {
         return Err(MORE_THAN_ONCE.to_owned());
     }
@@ -444,7 +447,7 @@ fn value<'a>(param: &Param, texts: impl Iterator<Item = &'a Text<'a>> + Clone) -
     let Some(first) = texts.next() else {
         return param.default.clone().ok_or_else(|| "it is missing".to_owned());
     };
-    let read = |text: &Text<'_>| {
+    let read = |text: &DecodedText<'_>| {
         let text = text.as_ref().map_err(|why| (*why).to_owned())?;
         param.parse(text).map_err(|message| param.hinted(text, message))
     };

@@ -300,7 +300,7 @@ pub struct Keys {
     /// Converts a column of a `union` to its value as it's sorted, if comparisons use another.
     pub of_union: Affixes,
     /// The comparison that finds the rows after another one.
-    pub comparison: Comparison,
+    pub comparison: KeyComparison,
     /// Infinity as a JSON number beyond all others, if the database can read that.
     pub infinity: Option<&'static str>,
     /// `Ok` if a cursor can hold bytes; otherwise a hint.
@@ -338,7 +338,7 @@ impl UnorderedTypes {
 
 /// The comparison that finds the rows after another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
+pub enum KeyComparison {
     /// `(a, b) > (1, 2)`, if all columns have one direction. Databases search indexes for it.
     RowValues,
     /// Column by column: `a >= 1 and (a > 1 or a = 1 and b > 2)`.
@@ -702,7 +702,7 @@ pub mod samples {
         name: "Anonymous",
         urls: urls(&["anonymous"], Location::Server, "anonymous://host"),
         syntax: Syntax { quote: '`', ..BRACKETS },
-        keys: Keys { comparison: Comparison::ByColumn, ..KEYS },
+        keys: Keys { comparison: KeyComparison::ByColumn, ..KEYS },
         filters: Ok(Filters { nulls: NullOrder::Least, ..FILTERS }),
         ..SAMPLE
     };
@@ -766,7 +766,7 @@ pub mod samples {
 
     const KEYS: Keys = Keys {
         cast: Affixes { before: "text(", behind: ")" },
-        comparison: Comparison::RowValues,
+        comparison: KeyComparison::RowValues,
         bytes: Ok(()),
         unordered: &[],
         alike: &[],

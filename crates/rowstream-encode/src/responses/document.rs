@@ -45,7 +45,7 @@ impl Document {
     ///
     /// # Errors
     /// `value` can't be JSON, or contains a stream in a value that serde buffers.
-    pub(super) fn new<T: Serialize>(value: &T, layout: Layout) -> Result<Self, StreamError> {
+    pub(super) fn new<T: Serialize>(value: &T, layout: Whitespace) -> Result<Self, StreamError> {
         let mut text = Vec::new();
         let cuts = write_json(value, layout, &mut text)?;
         let mut document = Self { steps: Vec::new() };
@@ -144,7 +144,7 @@ impl ItemFraming {
 
 /// Appends the next item and returns the streams in it, or `None` after the last one.
 type ItemWriter = Box<
-    dyn FnMut(&mut Context<'_>, Layout, &mut Vec<u8>) -> Poll<Option<Result<Vec<ListCut>, StreamError>>>
+    dyn FnMut(&mut Context<'_>, Whitespace, &mut Vec<u8>) -> Poll<Option<Result<Vec<ListCut>, StreamError>>>
         + Send,
 >;
 
@@ -153,7 +153,7 @@ pub(super) struct List {
     write_next: ItemWriter,
     framing: ItemFraming,
     /// The layout around the list.
-    layout: Layout,
+    layout: Whitespace,
     /// An item was written.
     begun: bool,
     /// The list is a part of another list's item.
@@ -165,10 +165,10 @@ impl List {
     pub(super) fn new<T: 'static>(
         mut next: NextItem<T>,
         framing: ItemFraming,
-        layout: Layout,
-        write: impl Fn(&T, Layout, &mut Vec<u8>) -> Result<Vec<ListCut>, StreamError> + Send + 'static,
+        layout: Whitespace,
+        write: impl Fn(&T, Whitespace, &mut Vec<u8>) -> Result<Vec<ListCut>, StreamError> + Send + 'static,
     ) -> Self {
-        let write_next = move |cx: &mut Context<'_>, layout: Layout, out: &mut Vec<u8>| {
+        let write_next = move |cx: &mut Context<'_>, layout: Whitespace, out: &mut Vec<u8>| {
             let item = ready!(next(cx));
             Poll::Ready(item.map(|item| write(&item.map_err(StreamError::stream)?, layout, out)))
         };
@@ -222,7 +222,7 @@ pub(super) struct ListCut {
 /// The whitespace of a JSON document. JSON that a value contains as text ([`RawValue`]) is written
 /// unchanged, except on one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum Whitespace {
     Compact,
     /// Compact, and line breaks of raw JSON become spaces. Both are whitespace between tokens, and a
     /// JSON string can't contain a raw line break.
@@ -233,7 +233,7 @@ pub(super) enum Layout {
     },
 }
 
-impl Layout {
+impl Whitespace {
     /// The layout within a list or an object.
     fn inner(self) -> Self {
         match self {
@@ -269,7 +269,7 @@ const INDENT: usize = 2;
 /// with half a value.
 pub(super) fn write_json<T: Serialize>(
     value: &T,
-    layout: Layout,
+    layout: Whitespace,
     out: &mut Vec<u8>,
 ) -> Result<Vec<ListCut>, StreamError> {
     let scope = CollectorScope::begin(layout);
@@ -287,7 +287,7 @@ thread_local! {
 }
 
 struct Collector {
-    layout: Layout,
+    layout: Whitespace,
     /// The stream whose placeholder is being serialised.
     waiting: Option<PendingList>,
     cuts: Vec<ListCut>,
@@ -305,7 +305,7 @@ struct CollectorScope {
 }
 
 impl CollectorScope {
-    fn begin(layout: Layout) -> Self {
+    fn begin(layout: Whitespace) -> Self {
         Self { around: COLLECTOR.replace(Some(Collector { layout, waiting: None, cuts: Vec::new() })) }
     }
 
@@ -323,7 +323,7 @@ impl Drop for CollectorScope {
 }
 
 /// The layout of the document while streams are collected, otherwise `None`.
-pub(super) fn collecting() -> Option<Layout> {
+pub(super) fn collecting() -> Option<Whitespace> {
     COLLECTOR.with_borrow(|collector| collector.as_ref().map(|collector| collector.layout))
 }
 
@@ -348,7 +348,7 @@ fn set_waiting(waiting: Option<PendingList>) -> Option<PendingList> {
 }
 
 /// Records that the waiting stream's position is `at`, if `fragment` is its placeholder.
-fn cut(fragment: &str, at: usize, layout: Layout) -> bool {
+fn cut(fragment: &str, at: usize, layout: Whitespace) -> bool {
     COLLECTOR.with_borrow_mut(|collector| {
         let Some(collector) = collector else { return false };
         let placed = collector.waiting.take_if(|waiting| ptr::eq(waiting.placeholder.get(), fragment));
@@ -363,7 +363,7 @@ fn cut(fragment: &str, at: usize, layout: Layout) -> bool {
 struct Cutter<'a> {
     written: &'a Cell<usize>,
     /// The layout at this place.
-    layout: Layout,
+    layout: Whitespace,
     /// True if a value precedes this place in its list or object.
     has_value: bool,
 }
@@ -392,7 +392,7 @@ impl Cutter<'_> {
 
     #[inline]
     fn begin_line<W: ?Sized + io::Write>(&self, writer: &mut W) -> io::Result<()> {
-        if let Layout::Indented { depth } = self.layout {
+        if let Whitespace::Indented { depth } = self.layout {
             writer.write_all(b"\n")?;
             (0..depth).try_for_each(|_| writer.write_all(&[b' '; INDENT]))?;
         }
@@ -432,8 +432,8 @@ impl Formatter for Cutter<'_> {
 
     fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
         match self.layout {
-            Layout::Compact | Layout::OneLine => writer.write_all(b":"),
-            Layout::Indented { .. } => writer.write_all(b": "),
+            Whitespace::Compact | Whitespace::OneLine => writer.write_all(b":"),
+            Whitespace::Indented { .. } => writer.write_all(b": "),
         }
     }
 
@@ -451,8 +451,8 @@ impl Formatter for Cutter<'_> {
             return Ok(());
         }
         match self.layout {
-            Layout::Compact | Layout::Indented { .. } => writer.write_all(fragment.as_bytes()),
-            Layout::OneLine => writer.write_all(fragment.replace(['\r', '\n'], " ").as_bytes()),
+            Whitespace::Compact | Whitespace::Indented { .. } => writer.write_all(fragment.as_bytes()),
+            Whitespace::OneLine => writer.write_all(fragment.replace(['\r', '\n'], " ").as_bytes()),
         }
     }
 }
@@ -494,16 +494,16 @@ mod tests {
     /// Between us and `serde_json`, a serializer may write anything before the placeholder.
     #[test]
     fn only_the_placeholder_itself_is_cut() {
-        let scope = CollectorScope::begin(Layout::Compact);
+        let scope = CollectorScope::begin(Whitespace::Compact);
         let placeholder = raw("null");
         let write = |(): &(), _, _: &mut Vec<u8>| Ok(Vec::new());
-        let list = List::new(Box::new(|_| Poll::Ready(None)), ItemFraming::Array, Layout::Compact, write);
+        let list = List::new(Box::new(|_| Poll::Ready(None)), ItemFraming::Array, Whitespace::Compact, write);
         set_waiting(Some(PendingList { placeholder: Rc::clone(&placeholder), list }));
         for other in ["null", "", RawValue::NULL.get(), raw("null").get(), &placeholder.get()[..2]] {
-            assert!(!cut(other, 1, Layout::Compact));
+            assert!(!cut(other, 1, Whitespace::Compact));
         }
-        assert!(cut(placeholder.get(), 2, Layout::Compact));
-        assert!(!cut(placeholder.get(), 3, Layout::Compact));
+        assert!(cut(placeholder.get(), 2, Whitespace::Compact));
+        assert!(!cut(placeholder.get(), 3, Whitespace::Compact));
         assert!(set_waiting(None).is_none());
         assert_eq!(scope.end().iter().map(|cut| cut.at).collect::<Vec<_>>(), [2]);
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::StreamError;
-use super::document::{Layout, ListCut, write_json};
+use super::document::{ListCut, Whitespace, write_json};
 
 /// An event of an [`Sse`](super::Sse) response. Its data is an item as JSON, on one line.
 ///
@@ -51,7 +51,7 @@ impl<T> Event<T> {
 /// Appends an event without its final blank line, and returns the streams in its data.
 pub(super) fn write_event<T: Serialize>(
     event: &Event<T>,
-    layout: Layout,
+    layout: Whitespace,
     out: &mut Vec<u8>,
 ) -> Result<Vec<ListCut>, StreamError> {
     write_field("event", event.name.as_deref(), out)?;

@@ -222,7 +222,7 @@ use std::error::Error;
 use serde::Serialize;
 
 use crate::{Column, CsvDialect, Format, Framing};
-use document::{Document, ItemFraming, Layout, List, write_json};
+use document::{Document, ItemFraming, List, Whitespace, write_json};
 use records::Records;
 use unsent::UnsentResponse;
 
@@ -251,7 +251,7 @@ impl StreamedJson {
     /// (`serde(flatten)`), or nested in an internally tagged one (`serde(tag = "…")`). A stream
     /// can't be flattened or tagged itself either.
     pub fn new(value: impl Serialize) -> Result<Self, StreamError> {
-        Self::with_layout(&value, Layout::Compact)
+        Self::with_layout(&value, Whitespace::Compact)
     }
 
     /// Like [`new`](Self::new), with the layout of [`serde_json::to_string_pretty`], also for the items
@@ -274,10 +274,10 @@ impl StreamedJson {
     /// # Errors
     /// Those of [`new`](Self::new).
     pub fn pretty(value: impl Serialize) -> Result<Self, StreamError> {
-        Self::with_layout(&value, Layout::Indented { depth: 0 })
+        Self::with_layout(&value, Whitespace::Indented { depth: 0 })
     }
 
-    fn with_layout(value: &impl Serialize, layout: Layout) -> Result<Self, StreamError> {
+    fn with_layout(value: &impl Serialize, layout: Whitespace) -> Result<Self, StreamError> {
         let document = Document::new(value, layout)?;
         Ok(Self(UnsentResponse::new(Format::Json.media_type(), document)))
     }
@@ -307,7 +307,7 @@ pub struct Ndjson(UnsentResponse);
 impl Ndjson {
     /// A line for each of `items`.
     pub fn new<T: Serialize + 'static>(items: Streamed<T>) -> Self {
-        let lines = List::new(items.into_next(), ItemFraming::Lines, Layout::OneLine, write_json);
+        let lines = List::new(items.into_next(), ItemFraming::Lines, Whitespace::OneLine, write_json);
         Self(UnsentResponse::new(Format::Ndjson.media_type(), Document::of_list(lines)))
     }
 
@@ -415,7 +415,8 @@ pub struct Sse(UnsentResponse);
 impl Sse {
     /// Sends `events`.
     pub fn new<T: Serialize + 'static>(events: Streamed<Event<T>>) -> Self {
-        let events = List::new(events.into_next(), ItemFraming::Events, Layout::OneLine, events::write_event);
+        let events =
+            List::new(events.into_next(), ItemFraming::Events, Whitespace::OneLine, events::write_event);
         Self(UnsentResponse::new(Format::Sse.media_type(), Document::of_list(events)))
     }
 

@@ -5,7 +5,7 @@ use rowstream_core::params::ParamValue;
 use rowstream_encode::Column;
 
 use super::requests::partner;
-use super::{Changes, Effect, Version};
+use super::{Effect, ReleaseChanges, ReleasedEndpoint};
 use crate::endpoint::{Endpoint, KeyColumn, RowKey, order_of};
 
 /// The clients that notice a broken cursor.
@@ -17,7 +17,7 @@ pub(super) fn has_tokens(endpoint: &Endpoint) -> bool {
     endpoint.key().is_some() || endpoint.shards().is_some()
 }
 
-pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) {
+pub(super) fn compare([old, new]: &[ReleasedEndpoint<'_>; 2], changes: &mut ReleaseChanges<'_>) {
     let Some(key) = old.endpoint.key() else { return };
     let Some(other) = new.endpoint.key() else {
         let affected = "clients that send `_after`: they get a 400, `invalid_parameter`";
@@ -39,7 +39,7 @@ pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) 
 }
 
 /// Compares the ends of pages. Clients that don't send the parameter of a limit notice its default.
-fn limits([(old, key), (new, other)]: [(&Endpoint, &RowKey); 2], changes: &mut Changes<'_>) {
+fn limits([(old, key), (new, other)]: [(&Endpoint, &RowKey); 2], changes: &mut ReleaseChanges<'_>) {
     if key.has_unknown_limit() {
         return;
     }
@@ -86,7 +86,7 @@ fn bindings(endpoint: &Endpoint, key: &RowKey) -> Vec<(&'static str, String)> {
 }
 
 /// Compares the types of the key's columns. Unknown columns are noted with the responses.
-fn types([old, new]: [(&Version<'_>, &RowKey); 2], changes: &mut Changes<'_>) {
+fn types([old, new]: [(&ReleasedEndpoint<'_>, &RowKey); 2], changes: &mut ReleaseChanges<'_>) {
     let [Ok(columns), Ok(others)] = [old, new].map(|(version, key)| version.columns(key.statement)) else {
         return;
     };
@@ -118,7 +118,7 @@ enum Omitted<'a> {
 
 /// Compares the parameters that cursors are bound to. A parameter that's only in one release is
 /// unbound in the other.
-fn parameters(releases: [(&Endpoint, &RowKey); 2], changes: &mut Changes<'_>) {
+fn parameters(releases: [(&Endpoint, &RowKey); 2], changes: &mut ReleaseChanges<'_>) {
     let [(old, key), (new, _)] = releases;
     for param in &old.params {
         let name = partner(param, old, new).map_or(&*param.name, |other| &*other.name);
@@ -145,7 +145,7 @@ fn index_of(endpoint: &Endpoint, name: &str) -> Option<usize> {
 fn parameter(
     [(old, key), (new, other)]: [(&Endpoint, &RowKey); 2],
     names: [&str; 2],
-    changes: &mut Changes<'_>,
+    changes: &mut ReleaseChanges<'_>,
 ) {
     if let Some(reason) = breach(&omitted(names[0], old, key), &omitted(names[1], new, other)) {
         changes.push(Effect::Cursors, format!("the parameter {} {reason}", shown(names[0])), AFFECTED);

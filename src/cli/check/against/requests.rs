@@ -6,21 +6,21 @@ use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::params::{Param, ParamPlace, ParamValue};
 use rowstream_encode::Format;
 
-use super::{Changes, Effect, Version};
+use super::{Effect, ReleaseChanges, ReleasedEndpoint};
 use crate::config::Config;
 use crate::endpoint::{Authorization, Endpoint, RefineSettings};
 use crate::route::near::near;
 use crate::route::parameter_name;
 
 /// A rule's finding about a parameter: the effect, the message and the affected clients.
-type Finding = (Effect, String, String);
+type ParamFinding = (Effect, String, String);
 
 /// The rules for a parameter, from its older to its newer declaration.
-const RULES: [fn(&Param, &Param) -> Option<Finding>; 8] =
+const RULES: [fn(&Param, &Param) -> Option<ParamFinding>; 8] =
     [renamed, retyped, required, restricted, localized, raised, lowered, defaulted];
 
 /// Reports an endpoint without a partner.
-pub(super) fn gone(endpoint: &Endpoint, new: &Config, changes: &mut Changes<'_>) {
+pub(super) fn gone(endpoint: &Endpoint, new: &Config, changes: &mut ReleaseChanges<'_>) {
     let near = near(&endpoint.path, new.endpoints.iter().map(|other| &*other.path), |_| true);
     let near = near.map(|path| format!("; the closest path is {}", shown(&path))).unwrap_or_default();
     let cursors = if endpoint.key().is_some() { ", and their cursors are lost" } else { "" };
@@ -28,7 +28,7 @@ pub(super) fn gone(endpoint: &Endpoint, new: &Config, changes: &mut Changes<'_>)
     changes.push(Effect::Requests, format!("the path is gone{near}"), affected);
 }
 
-pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) {
+pub(super) fn compare([old, new]: &[ReleasedEndpoint<'_>; 2], changes: &mut ReleaseChanges<'_>) {
     parameters([old.endpoint, new.endpoint], changes);
     controls([old.endpoint, new.endpoint], changes);
     refinements([old.endpoint, new.endpoint], changes);
@@ -38,7 +38,7 @@ pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) 
     authorization([&old.endpoint.authorization, &new.endpoint.authorization], changes);
 }
 
-fn parameters([old, new]: [&Endpoint; 2], changes: &mut Changes<'_>) {
+fn parameters([old, new]: [&Endpoint; 2], changes: &mut ReleaseChanges<'_>) {
     for param in &old.params {
         match partner(param, old, new) {
             Some(other) => {
@@ -90,7 +90,7 @@ fn lacking(param: &Param) -> String {
     }
 }
 
-fn removed(param: &Param, changes: &mut Changes<'_>) {
+fn removed(param: &Param, changes: &mut ReleaseChanges<'_>) {
     let affected = match param.place {
         ParamPlace::Claim => return,
         ParamPlace::Header { .. } => "clients that send it: it has no effect",
@@ -99,25 +99,25 @@ fn removed(param: &Param, changes: &mut Changes<'_>) {
     changes.push(Effect::Requests, format!("{} is gone", label(param)), affected);
 }
 
-fn renamed(old: &Param, new: &Param) -> Option<Finding> {
+fn renamed(old: &Param, new: &Param) -> Option<ParamFinding> {
     let message = format!("{} is {} now", label(old), shown(&new.name));
     let affected = "generated clients: the URLs are the same".to_owned();
     (old.name != new.name && old.place == ParamPlace::Path).then_some((Effect::Note, message, affected))
 }
 
-fn retyped(old: &Param, new: &Param) -> Option<Finding> {
+fn retyped(old: &Param, new: &Param) -> Option<ParamFinding> {
     let [was, is] = [old, new].map(|param| shown(&param.type_name()));
     let message = format!("{} was {was}, and is {is}", label(old));
     (was != is).then(|| (Effect::Requests, message, "clients that send it".to_owned()))
 }
 
-fn required(old: &Param, new: &Param) -> Option<Finding> {
+fn required(old: &Param, new: &Param) -> Option<ParamFinding> {
     let message = format!("{} is required now, and has no default", label(old));
     (old.default.is_some() && new.default.is_none()).then(|| (Effect::Requests, message, lacking(new)))
 }
 
 /// Finds values that an enum has lost.
-fn restricted(old: &Param, new: &Param) -> Option<Finding> {
+fn restricted(old: &Param, new: &Param) -> Option<ParamFinding> {
     if new.allowed.is_empty() {
         return None;
     }
@@ -131,16 +131,16 @@ fn restricted(old: &Param, new: &Param) -> Option<Finding> {
     is_restricted.then(|| (Effect::Requests, message, refused("clients that send others")))
 }
 
-fn localized(old: &Param, new: &Param) -> Option<Finding> {
+fn localized(old: &Param, new: &Param) -> Option<ParamFinding> {
     let message = format!("{} accepts only dates and times without an offset now", label(old));
     (new.local && !old.local).then(|| (Effect::Requests, message, refused("clients that send others")))
 }
 
-fn raised(old: &Param, new: &Param) -> Option<Finding> {
+fn raised(old: &Param, new: &Param) -> Option<ParamFinding> {
     narrowed("min", old, [&old.min, &new.min], Ordering::Greater)
 }
 
-fn lowered(old: &Param, new: &Param) -> Option<Finding> {
+fn lowered(old: &Param, new: &Param) -> Option<ParamFinding> {
     narrowed("max", old, [&old.max, &new.max], Ordering::Less)
 }
 
@@ -150,7 +150,7 @@ fn narrowed(
     param: &Param,
     [was, is]: [&Option<ParamValue>; 2],
     stricter: Ordering,
-) -> Option<Finding> {
+) -> Option<ParamFinding> {
     let bound = is.as_ref()?;
     if was.as_ref().is_some_and(|was| bound.order(was) != stricter) {
         return None;
@@ -164,7 +164,7 @@ fn refused(clients: &str) -> String {
     format!("{clients}: they get a 400, `invalid_parameter`")
 }
 
-fn defaulted(old: &Param, new: &Param) -> Option<Finding> {
+fn defaulted(old: &Param, new: &Param) -> Option<ParamFinding> {
     let (was, is) = (old.default.as_ref()?, new.default.as_ref()?);
     let message = format!("the default of {} was {}, and is {}", label(old), text(was), text(is));
     (!was.equals(is)).then(|| (Effect::Note, message, "clients that don't send it".to_owned()))
@@ -175,7 +175,7 @@ fn text(value: &ParamValue) -> String {
 }
 
 /// Compares the control parameters that only some endpoints have, except those of cursors.
-fn controls(endpoints: [&Endpoint; 2], changes: &mut Changes<'_>) {
+fn controls(endpoints: [&Endpoint; 2], changes: &mut ReleaseChanges<'_>) {
     for (name, [was, is]) in [
         ("_follow", endpoints.map(|endpoint| endpoint.follow().is_some())),
         ("_shard", endpoints.map(|endpoint| endpoint.shards().is_some())),
@@ -192,7 +192,7 @@ fn controls(endpoints: [&Endpoint; 2], changes: &mut Changes<'_>) {
 
 /// Reports what requests may ask of the rows no more. Columns that are gone are reported with the
 /// responses.
-fn refinements(endpoints: [&Endpoint; 2], changes: &mut Changes<'_>) {
+fn refinements(endpoints: [&Endpoint; 2], changes: &mut ReleaseChanges<'_>) {
     let [was, is] = endpoints.map(|endpoint| endpoint.refine_settings());
     let Some(was) = was else { return };
     let words = is.map(RefineSettings::words).unwrap_or_default();
@@ -220,7 +220,7 @@ fn refinements(endpoints: [&Endpoint; 2], changes: &mut Changes<'_>) {
     }
 }
 
-fn formats([old, new]: [&Endpoint; 2], changes: &mut Changes<'_>) {
+fn formats([old, new]: [&Endpoint; 2], changes: &mut ReleaseChanges<'_>) {
     for format in old.formats.iter().filter(|format| !new.formats.contains(format)) {
         let message = format!("the format `{}` isn't offered anymore", format.name());
         changes.push(Effect::Requests, message, "clients that request it: they get a 406, `not_acceptable`");
@@ -237,7 +237,7 @@ fn formats([old, new]: [&Endpoint; 2], changes: &mut Changes<'_>) {
 
 /// Notes that fewer clients may call the endpoint. Only names are compared: the same token may have
 /// other scopes.
-fn authorization([old, new]: [&Authorization; 2], changes: &mut Changes<'_>) {
+fn authorization([old, new]: [&Authorization; 2], changes: &mut ReleaseChanges<'_>) {
     let message = match (old, new) {
         (_, Authorization::Public) | (Authorization::Authenticated, Authorization::Authenticated) => return,
         (Authorization::Tokens(_), Authorization::Authenticated) => return,

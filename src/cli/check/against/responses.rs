@@ -5,7 +5,7 @@ use rowstream_core::diagnostic::{did_you_mean, shown};
 use rowstream_encode::{Column, ColumnKind, Format, Nulls};
 use serde_json::Value;
 
-use super::{Changes, Effect, Version};
+use super::{Effect, ReleaseChanges, ReleasedEndpoint};
 use crate::endpoint::{Cardinality, Piece};
 use crate::openapi::schema;
 
@@ -23,12 +23,12 @@ struct Member {
     members: Result<Vec<Member>, String>,
 }
 
-pub(super) fn compare([old, new]: &[Version<'_>; 2], changes: &mut Changes<'_>) {
+pub(super) fn compare([old, new]: &[ReleasedEndpoint<'_>; 2], changes: &mut ReleaseChanges<'_>) {
     compare_member("", [&body(old), &body(new)], changes);
     compare_positions([old, new], changes);
 }
 
-fn compare_member(path: &str, [old, new]: [&Member; 2], changes: &mut Changes<'_>) {
+fn compare_member(path: &str, [old, new]: [&Member; 2], changes: &mut ReleaseChanges<'_>) {
     let label = if path.is_empty() { "the body".to_owned() } else { shown(path) };
     let effect =
         if [old, new].iter().any(|member| member.form == ANY) { Effect::Note } else { Effect::Responses };
@@ -58,7 +58,7 @@ fn compare_member(path: &str, [old, new]: [&Member; 2], changes: &mut Changes<'_
 }
 
 /// Notes columns of CSV that moved to other positions. A column that's gone is a change of its own.
-fn compare_positions(versions: [&Version<'_>; 2], changes: &mut Changes<'_>) {
+fn compare_positions(versions: [&ReleasedEndpoint<'_>; 2], changes: &mut ReleaseChanges<'_>) {
     let names = versions.map(|version| {
         let rows =
             version.endpoint.rows_statement().filter(|_| version.endpoint.formats.contains(&Format::Csv));
@@ -72,7 +72,7 @@ fn compare_positions(versions: [&Version<'_>; 2], changes: &mut Changes<'_>) {
     }
 }
 
-fn body(version: &Version<'_>) -> Member {
+fn body(version: &ReleasedEndpoint<'_>) -> Member {
     match version.endpoint.is_proxy() {
         true => Member::new("", "an upstream's response", Ok(Vec::new())),
         false => template(String::new(), &schema::template(version.endpoint), version),
@@ -89,7 +89,7 @@ impl Member {
     }
 }
 
-fn template(name: String, value: &Value, version: &Version<'_>) -> Member {
+fn template(name: String, value: &Value, version: &ReleasedEndpoint<'_>) -> Member {
     if let Some(piece) = schema::placed(version.endpoint, value) {
         return placed(name, piece, version);
     }
@@ -110,7 +110,7 @@ fn template(name: String, value: &Value, version: &Version<'_>) -> Member {
     }
 }
 
-fn placed(name: String, piece: &Piece, version: &Version<'_>) -> Member {
+fn placed(name: String, piece: &Piece, version: &ReleasedEndpoint<'_>) -> Member {
     let endpoint = version.endpoint;
     match piece {
         Piece::Rows(statement) => {
@@ -134,7 +134,7 @@ fn placed(name: String, piece: &Piece, version: &Version<'_>) -> Member {
 }
 
 /// The members of a statement's row: its columns, and the lists that are nested in it.
-fn row(statement: usize, version: &Version<'_>) -> Result<Vec<Member>, String> {
+fn row(statement: usize, version: &ReleasedEndpoint<'_>) -> Result<Vec<Member>, String> {
     let columns = version.columns(statement)?;
     let columns = columns.iter().map(|column| Member::leaf(&column.name, form(column, version)));
     let nested = version.endpoint.children(statement).map(|child| {
@@ -145,7 +145,7 @@ fn row(statement: usize, version: &Version<'_>) -> Result<Vec<Member>, String> {
 }
 
 /// The form of a column's values, in OpenAPI's words.
-fn form(column: &Column, version: &Version<'_>) -> String {
+fn form(column: &Column, version: &ReleasedEndpoint<'_>) -> String {
     let options = version.endpoint.response.values;
     let schema = schema::value(column, options);
     let main = schema.pointer("/anyOf/0").unwrap_or(&schema);

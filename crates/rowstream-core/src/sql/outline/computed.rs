@@ -34,13 +34,13 @@ pub enum Computed<'a> {
 /// A part of a list of columns.
 #[derive(Debug, Clone)]
 enum Selected<'a> {
-    Column(SelectedColumn<'a>),
+    Column(ResultColumn<'a>),
     /// The columns of a `*` that only the database knows.
     Unknown,
 }
 
 #[derive(Debug, Clone)]
-struct SelectedColumn<'a> {
+struct ResultColumn<'a> {
     /// Its name in its comparable form. `None` if only the database knows it.
     name: Option<String>,
     computed: Option<Computed<'a>>,
@@ -72,7 +72,7 @@ impl<'a> NestedTables<'a> {
             Selected::Unknown => true,
         };
         match self.list(named.table.as_deref())?.iter().find(may_be)? {
-            Selected::Column(SelectedColumn { name: Some(_), computed }) => computed.clone(),
+            Selected::Column(ResultColumn { name: Some(_), computed }) => computed.clone(),
             _ => None,
         }
     }
@@ -191,7 +191,7 @@ impl<'a> Outline<'a> {
         list.map_or_else(|| vec![Selected::Unknown], <[_]>::to_vec)
     }
 
-    fn selected_column(&self, item: &[Part<'a>], tables: &NestedTables<'a>) -> SelectedColumn<'a> {
+    fn selected_column(&self, item: &[Part<'a>], tables: &NestedTables<'a>) -> ResultColumn<'a> {
         let (expression, alias) = self.split_alias(item);
         let is_whole = expression.len() == item.len();
         let (own, computed) = match self.named(expression) {
@@ -199,7 +199,7 @@ impl<'a> Outline<'a> {
             None => (None, self.computed_by(expression)),
         };
         let name = if is_whole { own } else { alias };
-        SelectedColumn { name: name.filter(|name| !REPLACED_NAMES.contains(&name.as_str())), computed }
+        ResultColumn { name: name.filter(|name| !REPLACED_NAMES.contains(&name.as_str())), computed }
     }
 
     /// Splits `EXPRESSION as NAME`, or `EXPRESSION NAME` if the expression is understood or ends
