@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeAlias
+from inspect import isawaitable
+from typing import Any, TypeAlias
 
 import httpx
 
@@ -54,7 +55,22 @@ def with_token(headers: httpx.Headers, token: object) -> httpx.Headers:
     return merged
 
 
-def without_token(error: Exception) -> RuntimeError:
+def call_token(function: Callable[[], str]) -> str:
+    try:
+        return function()
+    except StopIteration as error:
+        raise _without_token(error) from error
+
+
+async def acall_token(function: Callable[[], str | Awaitable[str]]) -> str:
+    try:
+        token = function()
+        return await token if isawaitable(token) else token
+    except (StopIteration, StopAsyncIteration) as error:
+        raise _without_token(error) from error
+
+
+def _without_token(error: Exception) -> RuntimeError:
     """Python would replace a `StopIteration` that leaves a generator by an error without its reason."""
     return RuntimeError(
         f"the function `token` raised {type(error).__name__}: let it return a token for each request"
@@ -113,6 +129,12 @@ def only_if_whole(progress: Progress) -> Generator[None]:
         if isinstance(error, RowstreamError):
             error.rows, error.cursor = before
         raise
+
+
+def is_finished(rows: Generator[Any] | AsyncGenerator[Any]) -> bool:
+    """True once the generator has ended, failed or been closed."""
+    frame = "gi_frame" if isinstance(rows, Generator) else "ag_frame"
+    return getattr(rows, frame) is None
 
 
 def used_up() -> RowstreamError:

@@ -1,11 +1,10 @@
-"""The synchronous client."""
+"""The synchronous client. Generated; edit aio.py, and run generate.py."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import nullcontext
-from inspect import GEN_CLOSED, getgeneratorstate
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -20,8 +19,10 @@ from ._requests import (
     STATE_SECONDS,
     TIMEOUT,
     Token,
+    call_token,
     checked_size,
     headers_of,
+    is_finished,
     is_long,
     limit_silence,
     of_transport,
@@ -31,7 +32,6 @@ from ._requests import (
     tls,
     used_up,
     with_token,
-    without_token,
 )
 from ._values import Row
 
@@ -61,11 +61,7 @@ class _Connection:
         """Those of the next request."""
         if self._new_token is None:
             return self._headers
-        try:
-            token = self._new_token()
-        except StopIteration as error:
-            raise without_token(error) from error
-        return with_token(self._headers, token)
+        return with_token(self._headers, call_token(self._new_token))
 
     def blocks(self, reading: Reading) -> Generator[Block]:
         """Closing this closes the connection, which cancels the statement."""
@@ -75,7 +71,9 @@ class _Connection:
                 # Its exception is the caller's, even if it's one of httpx.
                 headers = self._new_headers()
                 try:
-                    yield from self._response(client, reading, headers)
+                    with closing(self._response(client, reading, headers)) as blocks:
+                        for block in blocks:
+                            yield block
                     return
                 except httpx.RequestError as error:
                     fault = of_transport(error)
@@ -83,7 +81,12 @@ class _Connection:
                     fault = error
                 time.sleep(reading.retry(self._explained(client, reading, fault)))
 
-    def _response(self, client: httpx.Client, reading: Reading, headers: httpx.Headers) -> Iterator[Block]:
+    def _response(
+        self,
+        client: httpx.Client,
+        reading: Reading,
+        headers: httpx.Headers,
+    ) -> Generator[Block]:
         with client.stream(
             "GET", reading.url, headers=headers, timeout=self._timeout, follow_redirects=False
         ) as response:
@@ -92,12 +95,18 @@ class _Connection:
             reading.begin(response.headers)
             limit_silence(response, reading)
             for data in response.iter_raw():
-                yield from reading.feed(data)
+                for block in reading.feed(data):
+                    yield block
                 if reading.ended:
                     break
             reading.finish()
 
-    def _explained(self, client: httpx.Client, reading: Reading, fault: RowstreamError) -> RowstreamError:
+    def _explained(
+        self,
+        client: httpx.Client,
+        reading: Reading,
+        fault: RowstreamError,
+    ) -> RowstreamError:
         """The server's reason for a cut, if it knows one."""
         if fault.code or not fault.retry or not reading.stream_id:
             return fault
@@ -129,15 +138,16 @@ def _document(response: httpx.Response) -> bytes:
 
 def _rows(connection: _Connection, reading: RowReading) -> Generator[Row]:
     progress = reading.progress
-    for block in connection.blocks(reading):
-        last = block.rows.pop() if block.rows else None
-        for row in block.rows:
-            progress.rows += 1
-            yield row
-        progress.cursor = block.cursor
-        if last is not None:
-            progress.rows += 1
-            yield last
+    with closing(connection.blocks(reading)) as blocks:
+        for block in blocks:
+            last = block.rows.pop() if block.rows else None
+            for row in block.rows:
+                progress.rows += 1
+                yield row
+            progress.cursor = block.cursor
+            if last is not None:
+                progress.rows += 1
+                yield last
 
 
 def _batches(rows: Generator[Row], size: int, progress: Progress) -> Iterator[list[Row]]:
@@ -154,7 +164,7 @@ def _batches(rows: Generator[Row], size: int, progress: Progress) -> Iterator[li
     except Exception as error:
         fault = error
     except BaseException:
-        # Ctrl-C, for example. The caller doesn't get the rows in `batch`.
+        # A timeout or Ctrl-C, for example. The caller doesn't get the rows in `batch`.
         progress.rows, progress.cursor = handed_over
         raise
     if batch:
@@ -188,7 +198,7 @@ class Stream(Iterator[Row]):
 
     def _unread(self) -> Generator[Row]:
         """The generator of the rows. Once it has finished, it would look like an empty list."""
-        if getgeneratorstate(self._rows) == GEN_CLOSED:
+        if is_finished(self._rows):
             raise used_up()
         return self._rows
 
@@ -218,7 +228,7 @@ class Rows(Stream):
         """All rows, or an exception."""
         unread = self._unread()
         with only_if_whole(self.progress):
-            return list(unread)
+            return [row for row in unread]
 
     def to_arrow(self) -> pyarrow.Table:
         """Requests the result as Arrow. This and the following don't depend on rows that were read before."""
@@ -250,7 +260,8 @@ def rows(
 ) -> Rows:
     """The rows of a list, each once. The request is sent when the first row is read.
 
-    `token`: may be a function that's called before each request, for tokens that expire.
+    `token`: may be a function that's called before each request, for tokens that expire. In `rowstream.aio`
+    it may also be a coroutine function.
     `attempts`: raises after so many requests in a row that brought no new rows.
     `timeout`: seconds until the first row, and the longest silence of Arrow, which has no heartbeats.
     """

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, nullcontext
-from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -20,8 +19,10 @@ from ._requests import (
     STATE_SECONDS,
     TIMEOUT,
     AsyncToken,
+    acall_token,
     checked_size,
     headers_of,
+    is_finished,
     is_long,
     limit_silence,
     of_transport,
@@ -31,13 +32,10 @@ from ._requests import (
     tls,
     used_up,
     with_token,
-    without_token,
 )
 from ._values import Row
 
 if TYPE_CHECKING:
-    from types import AsyncGeneratorType
-
     import duckdb
     import pandas
     import polars
@@ -63,13 +61,9 @@ class _Connection:
         """Those of the next request."""
         if self._new_token is None:
             return self._headers
-        try:
-            token = self._new_token()
-            return with_token(self._headers, await token if isawaitable(token) else token)
-        except (StopIteration, StopAsyncIteration) as error:
-            raise without_token(error) from error
+        return with_token(self._headers, await acall_token(self._new_token))
 
-    async def blocks(self, reading: Reading) -> AsyncGenerator[Block, None]:
+    async def blocks(self, reading: Reading) -> AsyncGenerator[Block]:
         """Closing this closes the connection, which cancels the statement."""
         async with nullcontext(self._client) if self._client else httpx.AsyncClient(verify=tls()) as client:
             reading.renews_token = self._new_token is not None
@@ -88,8 +82,11 @@ class _Connection:
                 await asyncio.sleep(reading.retry(await self._explained(client, reading, fault)))
 
     async def _response(
-        self, client: httpx.AsyncClient, reading: Reading, headers: httpx.Headers
-    ) -> AsyncGenerator[Block, None]:
+        self,
+        client: httpx.AsyncClient,
+        reading: Reading,
+        headers: httpx.Headers,
+    ) -> AsyncGenerator[Block]:
         async with client.stream(
             "GET", reading.url, headers=headers, timeout=self._timeout, follow_redirects=False
         ) as response:
@@ -105,7 +102,10 @@ class _Connection:
             reading.finish()
 
     async def _explained(
-        self, client: httpx.AsyncClient, reading: Reading, fault: RowstreamError
+        self,
+        client: httpx.AsyncClient,
+        reading: Reading,
+        fault: RowstreamError,
     ) -> RowstreamError:
         """The server's reason for a cut, if it knows one."""
         if fault.code or not fault.retry or not reading.stream_id:
@@ -136,7 +136,7 @@ async def _document(response: httpx.Response) -> bytes:
     return document
 
 
-async def _rows(connection: _Connection, reading: RowReading) -> AsyncGenerator[Row, None]:
+async def _rows(connection: _Connection, reading: RowReading) -> AsyncGenerator[Row]:
     progress = reading.progress
     async with aclosing(connection.blocks(reading)) as blocks:
         async for block in blocks:
@@ -150,9 +150,7 @@ async def _rows(connection: _Connection, reading: RowReading) -> AsyncGenerator[
                 yield last
 
 
-async def _batches(
-    rows: AsyncGenerator[Row, None], size: int, progress: Progress
-) -> AsyncIterator[list[Row]]:
+async def _batches(rows: AsyncGenerator[Row], size: int, progress: Progress) -> AsyncIterator[list[Row]]:
     batch: list[Row] = []
     fault = None
     handed_over = progress.rows, progress.cursor
@@ -166,7 +164,7 @@ async def _batches(
     except Exception as error:
         fault = error
     except BaseException:
-        # A timeout, for example. The caller doesn't get the rows in `batch`.
+        # A timeout or Ctrl-C, for example. The caller doesn't get the rows in `batch`.
         progress.rows, progress.cursor = handed_over
         raise
     if batch:
@@ -180,6 +178,7 @@ class Stream(AsyncIterator[Row]):
 
     def __init__(self, connection: _Connection, reading: RowReading) -> None:
         self._connection, self._reading = connection, reading
+        # It doesn't refer to this object, so both end with the last reference to it.
         self._rows = _rows(connection, reading)
 
     @property
@@ -197,9 +196,9 @@ class Stream(AsyncIterator[Row]):
     async def __anext__(self) -> Row:
         return await anext(self._unread())
 
-    def _unread(self) -> AsyncGenerator[Row, None]:
+    def _unread(self) -> AsyncGenerator[Row]:
         """The generator of the rows. Once it has finished, it would look like an empty list."""
-        if not cast("AsyncGeneratorType[Row, None]", self._rows).ag_frame:
+        if is_finished(self._rows):
             raise used_up()
         return self._rows
 
@@ -259,7 +258,13 @@ def rows(
     attempts: int = ATTEMPTS,
     timeout: float | None = TIMEOUT,
 ) -> Rows:
-    """The rows of a list, each once. See `rowstream.rows`."""
+    """The rows of a list, each once. The request is sent when the first row is read.
+
+    `token`: may be a function that's called before each request, for tokens that expire. In `rowstream.aio`
+    it may also be a coroutine function.
+    `attempts`: raises after so many requests in a row that brought no new rows.
+    `timeout`: seconds until the first row, and the longest silence of Arrow, which has no heartbeats.
+    """
     connection = _Connection(client, token, headers, timeout)
     return Rows(connection, RowReading(url, params, attempts))
 
@@ -274,6 +279,6 @@ def follow(
     attempts: int = FOLLOW_ATTEMPTS,
     timeout: float | None = TIMEOUT,
 ) -> Stream:
-    """The rows of a list, and then each new one. See `rowstream.follow`."""
+    """The rows of a list, and then each new one. Survives restarts of the server."""
     connection = _Connection(client, token, headers, timeout)
     return Stream(connection, EventReading(url, params, attempts))
