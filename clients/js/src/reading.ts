@@ -39,6 +39,9 @@ export type Delivery =
   /** At once. There are no cursors, so a cut can't be resumed. */
   | "final";
 
+/** They're for an `EventSource`, and belong to no row. */
+const IDS_WITHOUT_DATA = ["end", "none"];
+
 /** The most text that waits for a cursor, in UTF-16 units. */
 const MOST_HELD = 32 << 20;
 
@@ -109,7 +112,10 @@ export class Reading {
     else if (line === "") {
       const { type, data, id } = this.#event;
       this.#event = {};
-      if (data === undefined) return;
+      if (data === undefined) {
+        if (id !== undefined && !IDS_WITHOUT_DATA.includes(id)) throw new Cut("the data of an event are missing");
+        return;
+      }
       if (type === "rowstream" && data.startsWith(this.#record)) return this.#readRecord(data);
       this.#readRow(data);
       if (id && this.#isResumable) {

@@ -666,7 +666,7 @@ test("events without ids are rows", async (t) => {
 // An event of which a proxy lost a part moved the cursor, so its row was lost.
 test("a live tail goes back to the event that isn't whole", async (t) => {
   const [first, second, third] = [1, 2, 3].map((id) => event({ id }, `c${id}`));
-  for (const torn of ['data: {"id":\nid: c2\n\n', second.slice(0, -1)]) {
+  for (const torn of ['data: {"id":\nid: c2\n\n', second.slice(0, -1), second.slice(2), "id: c2\n\n"]) {
     const server = await serve(t,
       answer(recordEvent(ID) + first + torn + third, { head: tail }),
       (response) => response.writeHead(200, { ...HEAD, ...tail }).write(recordEvent(ID) + second + third));

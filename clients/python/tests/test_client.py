@@ -636,6 +636,22 @@ class Follow(unittest.TestCase):
             self.assertEqual(self.reader.first(rowstream.follow, peer.url, 3), [1, 2, 3])
         self.assertIn("_after=c1", peer.requests[1])
 
+    def test_the_data_of_an_event_are_missing(self) -> None:
+        """The event counted as one without a row, so the cursor of the next one passed the row."""
+        begun = head("ids") + event_record(columns=COLUMNS)
+        for torn in (b"id: c2\n\n", event(2)[2:]):
+            with Peer(
+                sends(begun, event(1), torn, event(3)),
+                sends(begun, event(2), event(3)),
+            ) as peer:
+                self.assertEqual(self.reader.first(rowstream.follow, peer.url, 3), [1, 2, 3])
+            self.assertIn("_after=c1", peer.requests[1])
+
+    def test_an_event_without_resumption_has_no_data(self) -> None:
+        begun = head("none") + b"id: none\n\n" + event_record(columns=COLUMNS)
+        with Peer(sends(begun, event(1))) as peer:
+            self.assertEqual(self.reader.first(rowstream.follow, peer.url, 1), [1])
+
 
 class AsyncFollow(Follow):
     reader = AsyncReader()

@@ -50,6 +50,8 @@ MAX_DOCUMENT_BYTES = 64 * 2**10
 MAX_RETRY_AFTER = 300
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30
 MISSED_HEARTBEATS = 3
+#: They're for an `EventSource`, and belong to no row.
+IDS_WITHOUT_DATA = frozenset(("end", "none"))
 #: The token may have expired.
 DENIED = 401
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -416,6 +418,8 @@ class EventReading(RowReading):
             if self._is_resumable and not event.get("id"):
                 raise IncompleteStream("an event isn't whole: a proxy lost a part of it", retry=True)
             self._keep(event.get("id", ""))
+        elif not data and event.get("id", "end") not in IDS_WITHOUT_DATA:
+            raise IncompleteStream("the data of an event are missing: a proxy lost them", retry=True)
 
     def _verify(self, counted: Row) -> None:
         """Events have no marks, so a wrong number may concern any of them."""
