@@ -9,7 +9,10 @@ import { type Column, type Converters, EXACT, UNSURE } from "./values.js";
 export interface Options extends RequestOptions {
   /** Converts values by the types of their columns. By default, `int64` is a `bigint`. */
   convert?: Converters;
-  /** The most attempts in a row that bring no new cursor: 5, or 20 for a live tail, whose heartbeats count, too. */
+  /**
+   * The most further attempts in a row that bring no new cursor: 8, or 20 for a live tail, whose heartbeats count,
+   * too.
+   */
   retries?: number;
   /** Rows as objects, by default, or as their JSON texts with all digits, which `convert` doesn't concern. */
   as?: "objects" | "text";
@@ -229,7 +232,7 @@ export class Rows<Row = Record<string, unknown>> implements AsyncIterable<Row> {
     const isServers = error instanceof RowstreamError;
     if (!isServers && !(error instanceof Cut)) throw error;
     const after = isServers ? 1000 * (error.retryAfter ?? 0) : 0;
-    const retries = this.options.retries ?? (this.isTail ? 20 : 5);
+    const retries = this.options.retries ?? (this.isTail ? 20 : 8);
     if (error.retry && !this.#isPastCursor && this.#failures < retries && after <= LONGEST_RETRY_AFTER) {
       this.#count = this.#safe;
       this.rows = Math.min(this.rows, this.#safe);
