@@ -289,7 +289,8 @@ impl<'a> Download<'a> {
         }
         let content_type = response.header("content-type").unwrap_or_default().to_owned();
         self.requests.url.check_format(&content_type)?;
-        let form = Form::of(&content_type);
+        let is_signed = self.requests.url.is_signed();
+        let form = Form::of(&content_type).filter(|_| self.requests.is_framed || !is_signed);
         if let Some(shard) = &self.shard {
             let format = ShardFormat::of(form, &content_type)?;
             self.output.safe.snapshot = Some(shard.begin(format, &response)?);
@@ -317,8 +318,10 @@ impl<'a> Download<'a> {
         let tag = record_tag(response)?;
         let longest = LONGEST_ROW / self.shard.as_ref().map_or(1, |shard| shard.of as usize);
         let mut lines = Lines::new(form, tag, self.digest(), longest);
+        // A cursor would make a signature invalid.
+        let is_resumable = !self.requests.url.is_signed();
         let hold = match response.header("rowstream-resume") {
-            Some("marks") => Hold::UntilMark,
+            Some("marks") if is_resumable => Hold::UntilMark,
             _ => Hold::LastRow,
         };
         let snapshot =
@@ -328,7 +331,7 @@ impl<'a> Download<'a> {
         while lines.end.is_none() {
             let bytes = response.next().await?.ok_or_else(|| Fault::cut("the end record is missing"))?;
             let read = lines.feed(&bytes, &mut self.output.buffer);
-            if let Some(mark) = lines.mark.take() {
+            if let Some(mark) = lines.mark.take().filter(|_| is_resumable) {
                 let (bytes, rows) = (self.output.written + mark.at as u64, before + mark.rows);
                 self.output.safe =
                     Position { bytes, rows, cursor: Some(mark.next), snapshot: snapshot.clone() };

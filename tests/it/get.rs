@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -462,6 +463,36 @@ async fn failures_have_a_remedy() {
     }
     let (code, told) = download(&["http://127.0.0.1:1/rows", "-o", "/dev/null"]).await;
     assert!(code == Some(1) && told.contains("/dev/null isn't a regular file"), "{told}");
+}
+
+/// Its signature covers the query. A record, a cursor or another order of the parameters made it invalid.
+#[tokio::test]
+async fn a_signed_url_is_requested_as_it_is() {
+    let framed = AtomicUsize::new(0);
+    let peer = Scripted::start(move |target, _| {
+        let record = |members: String| format!("{{\"$rowstream\":\"t\",{members}}}\n");
+        let (status, body) = match target {
+            "/rows.ndjson?k=2&_signature=s" => ("200 OK", "{\"id\":1}\n{\"id\":2}\n".to_owned()),
+            "/rows.ndjson?_end=1&k=2&_signature=s" => {
+                let rows = 3 - framed.fetch_add(1, Ordering::Relaxed).min(1);
+                let [columns, mark] = ["\"columns\":[]", "\"mark\":{\"rows\":1,\"next\":\"c\"}"]
+                    .map(|members| record(members.to_owned()));
+                let end = record(format!("\"end\":{{\"rows\":{rows}}}"));
+                ("200 OK", format!("{columns}{{\"id\":1}}\n{mark}{{\"id\":2}}\n{end}"))
+            }
+            _ => ("403 Forbidden", String::new()),
+        };
+        let head = "Content-Type: application/x-ndjson\r\nRowstream-Tag: t\r\nRowstream-Resume: marks";
+        format!("HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    })
+    .await;
+    for (query, proof) in [("k=2", "its length"), ("_end=1&k=2", "its end record; requested again once")] {
+        let (_folder, saved, text) = file("rows.ndjson");
+        let url = format!("{}/rows.ndjson?{query}&_signature=s", peer.url);
+        let (status, said) = download(&[&url, "-o", &text]).await;
+        assert!(status == Some(0) && said.contains(proof), "{query} {said}");
+        assert_eq!(fs::read_to_string(saved).unwrap(), "{\"id\":1}\n{\"id\":2}\n", "{query}");
+    }
 }
 
 /// A server that hung before its first row held the download without limit.

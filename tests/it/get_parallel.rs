@@ -305,6 +305,7 @@ async fn requests_that_cannot_be_joined_are_refused() {
     let (folder, _, text) = file("rows");
     for (url, target, words) in [
         (server.url("/s.ndjson"), "-", "--parallel needs a file"),
+        (server.url("/s.ndjson?_signature=x"), &*text, "the URL has `_signature`"),
         (server.url("/s.ndjson?_shard=1/2"), &*text, "the URL has `_shard`"),
         (server.url("/s.ndjson?_snapshot=x"), &*text, "the URL has `_snapshot`"),
         (server.url("/s.ndjson?_after=x"), &*text, "the URL has `_after`"),

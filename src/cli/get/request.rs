@@ -138,9 +138,17 @@ impl EndpointUrl {
         }
     }
 
-    /// True if it names a format that can contain records.
+    /// True if its signature would be invalid with other parameters.
+    pub(super) fn is_signed(&self) -> bool {
+        self.parameter("_signature").is_some()
+    }
+
+    /// True if it asks for records, or if it names a format that can contain them and we may ask for them.
     fn is_framed(&self) -> bool {
-        matches!(self.format(), Some(Format::Ndjson | Format::JsonSeq))
+        match self.is_signed() {
+            true => self.parameter("_end") == Some("1"),
+            false => matches!(self.format(), Some(Format::Ndjson | Format::JsonSeq)),
+        }
     }
 
     /// Checks that a response has the format that the URL names. A suffix can also be a part of a value,
@@ -202,6 +210,9 @@ impl Requests {
 
     /// The path and query for the rows after a position.
     fn target(&self, after: &Position) -> String {
+        if self.url.is_signed() {
+            return format!("{}?{}", self.url.path, self.url.parameters.join("&"));
+        }
         let replaced = [("_after", &after.cursor), ("_snapshot", &after.snapshot)];
         let is_kept = |written: &&String| {
             !has_name(written, "_end")

@@ -32,7 +32,8 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 const LONGEST_HEADER: u64 = 4 << 20;
 
 /// The parameters that a request for several shards can't have, and the reason.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 6] = [
+    ("_signature", "so each shard would need a signature of its own"),
     ("_shard", "so it's already for one shard"),
     ("_snapshot", "so it's already for one shard"),
     ("_after", "so it continues a response, but shards begin at the start"),
