@@ -315,6 +315,34 @@ async fn mariadb_reads_what_was_asked() {
     reads_what_was_asked(&db.url(), Database::MariaDb, &rows).await;
 }
 
+/// MariaDB compared a `float` with the decimal in the request: 0.1 in a response wasn't equal to 0.1 in a
+/// filter. Decimals of more than 30 places lost digits, so small doubles weren't found either.
+#[tokio::test]
+async fn mariadb_finds_the_floats_of_a_response() {
+    let db = MariaDb::new(
+        "create table person (id integer primary key, single float, pair float(7, 2), twice double);
+         insert into person values (1, 0.1, 0.1, 0.1), (2, 3.4028234e38, 12345.67, 1.2345678901234567e-20),
+           (3, 1e-45, 99999.99, 5e-324), (4, 123456.7, -0.01, 1.7976931348623157e308),
+           (5, 0, 0, 0), (6, -1e-38, 1.1, 9007199254740993), (7, 16777216, 7, -1.1e-31)",
+    );
+    let server = serve(&db.url()).await;
+    let all = get(&server.url("/person")).await.json();
+    let rows = all.as_array().unwrap();
+    assert_eq!(rows.len(), 7);
+    for row in rows {
+        for column in ["single", "pair", "twice"] {
+            for filter in [format!("eq.{}", row[column]), format!("in.({},7.5)", row[column])] {
+                let found = ask(&server, &format!("{column}={filter}&order={column}")).await;
+                assert_eq!(found.json(), json!([row]), "{column}={filter}");
+            }
+            let [less, more] = ["lt", "gt"].map(|operator| format!("{column}={operator}.{}", row[column]));
+            let less = ids(&ask(&server, &less).await).len();
+            let more = ids(&ask(&server, &more).await).len();
+            assert_eq!(less + more, 6, "{column}: {row}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn sqlite_reads_what_was_asked() {
     let (sql, rows) = table(Database::Sqlite);

@@ -20,8 +20,9 @@ const DATETIME: [u8; 2] = [12, 0];
 const DECIMAL: [u8; 2] = [246, 0];
 const TEXT: [u8; 2] = [253, 0];
 
-/// A decimal has 65 digits, at most 30 of them after the point. Larger exponents need a float.
-const DECIMAL_EXPONENT: i32 = 30;
+/// The most digits of a decimal, and the most after its point. The server would cut more.
+const DECIMAL_DIGITS: i64 = 65;
+const DECIMAL_PLACES: i64 = 30;
 
 /// Appends the arguments of a statement. `limits` are the placeholders that are a whole limit; for
 /// these, NULL means "no limit".
@@ -107,9 +108,8 @@ fn number(text: &str, out: &mut Vec<u8>) -> [u8; 2] {
         out.extend_from_slice(&integer.to_le_bytes());
         return UNSIGNED_BIGINT;
     }
-    let exponent = text.split_once(['e', 'E']).and_then(|(_, exponent)| exponent.parse::<i32>().ok());
-    match (exponent, text.parse::<f64>()) {
-        (Some(exponent), Ok(float)) if exponent.abs() > DECIMAL_EXPONENT => {
+    match text.parse::<f64>() {
+        Ok(float) if float.is_finite() && !is_decimal(text) => {
             out.extend_from_slice(&float.to_le_bytes());
             DOUBLE
         }
@@ -118,6 +118,17 @@ fn number(text: &str, out: &mut Vec<u8>) -> [u8; 2] {
             DECIMAL
         }
     }
+}
+
+/// Returns true if a decimal can have all digits of a number.
+fn is_decimal(text: &str) -> bool {
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
+    let count = |digits: &str| i64::try_from(digits.len()).unwrap_or(i64::MAX);
+    let Ok(exponent) = exponent.parse::<i32>().map(i64::from) else { return false };
+    let whole = count(whole.trim_start_matches(['-', '+', '0'])).saturating_add(exponent).max(0);
+    let places = count(places.trim_end_matches('0')).saturating_sub(exponent).max(0);
+    places <= DECIMAL_PLACES && whole.saturating_add(places) <= DECIMAL_DIGITS
 }
 
 fn push_date(date: jiff::civil::Date, out: &mut Vec<u8>) {
@@ -182,6 +193,10 @@ mod tests {
             ("1.50", DECIMAL),
             ("1e3", DECIMAL),
             ("1e300", DOUBLE),
+            ("-1e-30", DECIMAL),
+            ("1e-31", DOUBLE),
+            ("1.2345678901234567e-20", DOUBLE),
+            ("1.2345678901234567e30", DECIMAL),
         ] {
             assert_eq!(number(text, &mut Vec::new()), kind, "{text}");
         }

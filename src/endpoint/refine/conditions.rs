@@ -292,7 +292,8 @@ impl<'a> Conditions<'a> {
             }
             ColumnKind::Time | ColumnKind::Text | ColumnKind::Any => ParamType::Text,
         };
-        Ok((Param::new(&column.name, kind).parse_one(text)?, kind))
+        let value = Param::new(&column.name, kind).parse_one(text)?;
+        Ok((if column.kind == ColumnKind::Float32 { single(value) } else { value }, kind))
     }
 
     /// Adds a value. Returns its index.
@@ -364,6 +365,17 @@ fn utc_time(text: &str) -> Option<(i64, String)> {
     let epoch = jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0);
     let time = epoch.checked_add(SignedDuration::from_micros(micros)).ok()?;
     Some((micros, format!("{time}Z")))
+}
+
+/// A number as a column of single precision stores it: there, 0.1 isn't equal to the decimal 0.1.
+fn single(value: ParamValue) -> ParamValue {
+    let ParamValue::Number(text) = value else { return value };
+    match text.parse::<f32>() {
+        Ok(single) if single.is_normal() || single.is_subnormal() => {
+            ParamValue::Number(format!("{:e}", f64::from(single)))
+        }
+        _ => ParamValue::Number(text),
+    }
 }
 
 /// A date and time without an offset, in the form that databases store.
