@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use self::oracle::{Database, Random, table};
-use crate::support::{MariaDb, program};
+use crate::support::{MariaDb, MariaReplica, program};
 use http::Request;
 
 use crate::support::{Client, Reply, Server, TestDb, get};
@@ -341,6 +341,31 @@ async fn mariadb_finds_the_floats_of_a_response() {
             assert_eq!(less + more, 6, "{column}: {row}");
         }
     }
+}
+
+/// With `EMPTY_STRING_IS_NULL`, MariaDB read the empty text of a condition or a cursor as NULL, so conditions found
+/// no row, and pages lost the rows behind an empty text.
+#[tokio::test]
+async fn empty_texts_of_mariadb_are_not_null() {
+    let servers = MariaReplica::start();
+    servers.ask(
+        0,
+        "create database shop; use shop; create table person (id integer primary key, name varchar(9));
+         insert into person values (1, ''), (2, 'b'), (3, 'a'), (4, '');
+         set global sql_mode = 'EMPTY_STRING_IS_NULL'",
+    );
+    let server = serve(&servers.url(0, "").replace("/mysql", "/shop")).await;
+    assert_eq!(ids(&ask(&server, "name=eq.").await), [1, 4]);
+    assert_eq!(ids(&ask(&server, "name=neq.").await), [2, 3]);
+    let mut read: Vec<i64> = Vec::new();
+    let mut path = "/person?order=name&limit=1".to_owned();
+    while read.len() < 5 {
+        let page = get(&server.url(&path)).await;
+        read.extend(ids(&page));
+        let Some(next) = page.header("link").and_then(|link| link.split(['<', '>']).nth(1)) else { break };
+        path = format!("/person{next}");
+    }
+    assert_eq!(read, [1, 4, 3, 2]);
 }
 
 #[tokio::test]

@@ -415,7 +415,8 @@ async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, 
 /// The statements that prepare each session. They need no privileges. For all defaults of servers,
 /// they set the variables that could change rows without an error:
 ///
-/// - a string is a string: if the server's `sql_mode` reads quotes in another way, we set our own;
+/// - a string is a string: if the server's `sql_mode` reads quotes in another way, or an empty string as
+///   NULL, we set our own;
 /// - no limit cuts a result: `sql_select_limit`, and `max_recursive_iterations` of MariaDB;
 /// - a statement sees the rows that were committed before it. With `autocommit = 0` or
 ///   `completion_type = 1`, a transaction would stay open, and its snapshot with it;
@@ -441,7 +442,7 @@ fn session_settings(
              /*M!100202 , max_recursive_iterations = 4294967295 */, \
              group_concat_max_len = greatest(@@group_concat_max_len, {max_row_bytes}), \
              max_sort_length = greatest(@@max_sort_length, {SORT_KEY}), sql_mode = \
-             if(@@sql_mode regexp 'ANSI|NO_BACKSLASH|ORACLE|DB2|MAXDB|MSSQL|POSTGRESQL', \
+             if(@@sql_mode regexp 'ANSI|NO_BACKSLASH|EMPTY_STRING|ORACLE|DB2|MAXDB|MSSQL|POSTGRESQL', \
              'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', @@sql_mode){timeout}"
         ),
         "set session transaction isolation level repeatable read, read only".to_owned(),
