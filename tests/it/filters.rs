@@ -747,6 +747,20 @@ async fn composites_with_nulls_are_not_null() {
     assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (400, &"invalid_parameter".into()));
 }
 
+/// The overlap of two `tsquery` is a `tsquery`, so the filter isn't a condition. That was a 500.
+#[tokio::test]
+async fn an_operator_without_a_boolean_is_a_mistake_of_the_request() {
+    let db = TestDb::new().await;
+    db.execute("create table t (id int primary key, q tsquery); insert into t values (1, 'a & b')").await;
+    let server = serve(&db.url()).await;
+    for query in ["q=ov.a", "q=not.ov.a", "or=(q.ov.a,id.eq.1)"] {
+        let reply = get(&server.url(&format!("/t?{query}"))).await;
+        let code = &reply.json()["code"];
+        assert_eq!((reply.status.as_u16(), code), (400, &"invalid_parameter".into()), "{query}");
+    }
+    assert_eq!(ids(&get(&server.url("/t?q=cs.a")).await), [1]);
+}
+
 const ROWS: usize = 1_000_000;
 
 /// The plans of a table's list.
