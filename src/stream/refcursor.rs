@@ -9,6 +9,7 @@
 //! The results of a procedure arrive one after another, each after the rows of the previous one. We
 //! wait for the first one here. The others are [awaited](AwaitedResult) when the body reaches them.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 
 use rowstream_core::Error;
@@ -35,6 +36,7 @@ pub(super) async fn open(
     values: &[ParamValue],
 ) -> Result<(), Error> {
     let mut called: Vec<(&str, Names)> = Vec::new();
+    let mut read: BTreeSet<String> = BTreeSet::new();
     for at in 0..steps.len() {
         let Step::Rows(rows) = &steps[at] else { continue };
         let Some(reads) = rows.reads else { continue };
@@ -59,6 +61,9 @@ pub(super) async fn open(
             ResultRead::Refcursor(column) => {
                 let name = called[place].1.get(column).and_then(Option::as_deref);
                 let name = name.ok_or_else(|| is_null(statement))?;
+                if !read.insert(name.to_owned()) {
+                    return Err(is_read_twice(statement));
+                }
                 Box::pin(session.open_refcursor(rows.index, name)).await?
             }
             ResultRead::Result(result) => {
@@ -132,4 +137,11 @@ async fn call(
 fn is_null(statement: &Statement) -> Error {
     let message = format!("the refcursor of statement `{}` is NULL", statement.name);
     Error::endpoint(message).hint("the function must open it and return it")
+}
+
+/// The first statement would take all rows of the cursor, and this one would be empty.
+#[cold]
+fn is_read_twice(statement: &Statement) -> Error {
+    let message = format!("the refcursor of statement `{}` is that of another statement", statement.name);
+    Error::endpoint(message).hint("the function must open a cursor for each")
 }

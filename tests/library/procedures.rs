@@ -412,6 +412,10 @@ async fn refcursors_that_do_not_suit_are_faults() {
 
 // --- Errors --------------------------------------------------------------------------------------
 
+/// Two statements that read one cursor.
+const SHARED: &str = "/*\nbody = [\"$a\", \"$b\"]\n*/\n-- name: o :refcursors
+    select c as a, c as b from fine() c;\n-- name: a :many from o\n-- name: b :many from o\n";
+
 #[tokio::test]
 async fn what_fails_before_the_first_row_has_its_status() {
     let db = TestDb::new().await;
@@ -454,6 +458,8 @@ async fn what_fails_before_the_first_row_has_its_status() {
         ("call commits(null)", 500, &["2D000"]),
         ("select twins()", 500, &["statement `rows` has two columns called `n`"]),
         ("select missing()", 500, &["42883"]),
+        // The second statement was an empty list, because the first one had read all rows.
+        (SHARED, 500, &["the refcursor of statement `b` is that of another statement", "hint"]),
     ] {
         for settings in ["", "fetch_rows = 1"] {
             let server = unchecked(&db, settings, &[("t", sql), ("fine", "select fine()")]).await;
