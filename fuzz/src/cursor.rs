@@ -43,7 +43,12 @@ fn values(key: &[u8]) -> Option<Vec<ParamValue>> {
         _ if raw.get().starts_with('"') => None,
         Ok(Value::Null) => Some(ParamValue::Null),
         Ok(Value::Bool(value)) => Some(ParamValue::Boolean(value)),
-        _ => Some(ParamValue::Number(raw.get().to_owned())),
+        _ => match raw.get().parse::<f64>() {
+            Ok(float) if float.is_finite() && raw.get().contains(['e', 'E']) => {
+                Some(ParamValue::Float(float))
+            }
+            _ => Some(ParamValue::Number(raw.get().to_owned())),
+        },
     };
     values.into_iter().map(value).collect()
 }

@@ -377,6 +377,7 @@ fn value(value: &ParamValue) -> Option<Value> {
         ParamValue::Null => return None,
         ParamValue::Integer(integer) => (*integer).into(),
         ParamValue::Number(text) => serde_json::from_str::<serde_json::Number>(text).ok()?.into(),
+        ParamValue::Float(float) => (*float).into(),
         ParamValue::Boolean(boolean) => (*boolean).into(),
         ParamValue::List(items) => items.iter().filter_map(self::value).collect(),
         other => other.postgres_text()?.into(),

@@ -1,5 +1,7 @@
 //! The cursors of rows, collected while the rows are encoded.
 
+use std::io::Write as _;
+
 use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::cursor::{KeyTypes, Signer};
@@ -324,8 +326,8 @@ impl<E> KeyGatherer<'_, E> {
             // Sessions are in UTC, so a zone would add nothing, and some databases don't read one.
             Value::TimestampTz(micros) => keep_time(Value::Timestamp(micros), self.key),
             // All digits are needed: the column itself could be greater than its shortest form.
-            Value::Float4(float) if float.is_finite() => write_value(Value::Float(float.into()), self.key),
-            Value::Float(float) | Value::Real(float) if float.is_finite() => write_value(value, self.key),
+            Value::Float4(float) if float.is_finite() => keep_float(float.into(), self.key),
+            Value::Float(float) | Value::Real(float) if float.is_finite() => keep_float(float, self.key),
             Value::Float(float) | Value::Real(float)
                 if let Some(infinity) = self.infinity.filter(|_| float.is_infinite()) =>
             {
@@ -339,6 +341,12 @@ impl<E> KeyGatherer<'_, E> {
             _ => self.misfit = Some((index, Misfit::Kind)),
         }
     }
+}
+
+/// Keeps a float with an exponent, so that it's bound as a float: as a decimal, some databases convert it to a
+/// slightly different one.
+fn keep_float(float: f64, key: &mut Vec<u8>) {
+    write!(key, "{float:e}").expect("a vector takes everything");
 }
 
 /// The end of a time before the year 1.

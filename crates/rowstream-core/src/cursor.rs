@@ -217,14 +217,17 @@ pub fn values(array: &[u8]) -> Option<Vec<ParamValue>> {
     values.into_iter().map(|value| param_value(value.get())).collect()
 }
 
-/// A value of a key: a string, a number, a boolean or null.
+/// A value of a key: a string, a number, a boolean or null. The values of float columns have an exponent.
 fn param_value(json: &str) -> Option<ParamValue> {
     match json.as_bytes().first()? {
         b'"' => serde_json::from_str(json).ok().map(ParamValue::Text),
         b'n' => Some(ParamValue::Null),
         b't' => Some(ParamValue::Boolean(true)),
         b'f' => Some(ParamValue::Boolean(false)),
-        _ => Some(ParamValue::Number(json.to_owned())),
+        _ => match json.parse() {
+            Ok(float) if json.contains(['e', 'E']) && f64::is_finite(float) => Some(ParamValue::Float(float)),
+            _ => Some(ParamValue::Number(json.to_owned())),
+        },
     }
 }
 

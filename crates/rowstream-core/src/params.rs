@@ -197,6 +197,8 @@ pub enum ParamValue {
     Integer(i64),
     /// `number`: a decimal as JSON writes it (`-12.50`, `1e3`), never a float.
     Number(String),
+    /// A finite double, which a column of floats is compared with. No parameter of a file has it.
+    Float(f64),
     /// `text`.
     Text(String),
     /// `boolean`.
@@ -229,6 +231,7 @@ impl ParamValue {
             Self::Boolean(boolean) => Some(boolean.to_string()),
             Self::Date(date) => Some(date.to_string()),
             Self::Timestamp(timestamp) => Some(format!("{timestamp}Z")),
+            Self::Float(float) => Some(format!("{float:e}")),
             Self::Number(text)
             | Self::Text(text)
             | Self::Duration(text)

@@ -75,6 +75,10 @@ fn value(arg: &ParamValue, out: &mut Vec<u8>) -> [u8; 2] {
             TINY
         }
         ParamValue::Number(text) => number(text, out),
+        ParamValue::Float(float) => {
+            out.extend_from_slice(&float.to_le_bytes());
+            DOUBLE
+        }
         ParamValue::Date(date) => {
             out.push(4);
             push_date(*date, out);
@@ -108,8 +112,9 @@ fn number(text: &str, out: &mut Vec<u8>) -> [u8; 2] {
         out.extend_from_slice(&integer.to_le_bytes());
         return UNSIGNED_BIGINT;
     }
-    match text.parse::<f64>() {
-        Ok(float) if float.is_finite() && !is_decimal(text) => {
+    let exponent = text.split_once(['e', 'E']);
+    match (exponent, text.parse::<f64>()) {
+        (Some((digits, exponent)), Ok(float)) if float.is_finite() && !fits_decimal(digits, exponent) => {
             out.extend_from_slice(&float.to_le_bytes());
             DOUBLE
         }
@@ -120,9 +125,8 @@ fn number(text: &str, out: &mut Vec<u8>) -> [u8; 2] {
     }
 }
 
-/// Returns true if a decimal can have all digits of a number.
-fn is_decimal(text: &str) -> bool {
-    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+/// Returns true if a decimal can have all digits of a number with an exponent.
+fn fits_decimal(digits: &str, exponent: &str) -> bool {
     let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
     let count = |digits: &str| i64::try_from(digits.len()).unwrap_or(i64::MAX);
     let Ok(exponent) = exponent.parse::<i32>().map(i64::from) else { return false };
@@ -157,6 +161,7 @@ fn json(item: &ParamValue) -> String {
         ParamValue::Integer(integer) => integer.to_string(),
         ParamValue::Boolean(boolean) => boolean.to_string(),
         ParamValue::Number(text) => text.clone(),
+        ParamValue::Float(float) => format!("{float:e}"),
         ParamValue::Json(document) => document.clone(),
         ParamValue::List(items) => json_list(items),
         // In the database's own form, without a zone.
@@ -197,6 +202,8 @@ mod tests {
             ("1e-31", DOUBLE),
             ("1.2345678901234567e-20", DOUBLE),
             ("1.2345678901234567e30", DECIMAL),
+            // A column of decimals is compared with all digits that the server keeps.
+            ("0.1000000000000000055511151231257827", DECIMAL),
         ] {
             assert_eq!(number(text, &mut Vec::new()), kind, "{text}");
         }

@@ -14,6 +14,7 @@ pub(super) fn value(param: &ParamValue) -> Value {
         ParamValue::Integer(value) => Value::Integer(*value),
         ParamValue::Boolean(value) => Value::Integer(i64::from(*value)),
         ParamValue::Number(text) => number(text),
+        ParamValue::Float(float) => Value::Real(*float),
         ParamValue::Date(date) => Value::Text(date.to_string()),
         ParamValue::Timestamp(timestamp) => Value::Text(instant(*timestamp)),
         ParamValue::Text(text)
@@ -63,6 +64,7 @@ fn push_json(item: &ParamValue, json: &mut String) {
         ParamValue::Boolean(value) => json.push_str(if *value { "true" } else { "false" }),
         ParamValue::Integer(value) => write!(json, "{value}").expect("a string takes everything"),
         ParamValue::Number(text) => json.push_str(text),
+        ParamValue::Float(float) => write!(json, "{float:e}").expect("a string takes everything"),
         ParamValue::Json(document) => json.push_str(document),
         ParamValue::List(list) => json.push_str(&json_list(list)),
         ParamValue::Date(date) => push_text(date.to_string(), json),

@@ -153,6 +153,7 @@ fn to_json(value: &ParamValue) -> Result<String, Error> {
         ParamValue::Integer(integer) => integer.to_string(),
         ParamValue::Boolean(boolean) => boolean.to_string(),
         ParamValue::Number(text) => text.clone(),
+        ParamValue::Float(float) => format!("{float:e}"),
         ParamValue::Json(text) => text.clone(),
         ParamValue::List(items) => {
             let items = items.iter().map(to_json).collect::<Result<Vec<_>, _>>()?;

@@ -293,7 +293,7 @@ impl<'a> Conditions<'a> {
             ColumnKind::Time | ColumnKind::Text | ColumnKind::Any => ParamType::Text,
         };
         let value = Param::new(&column.name, kind).parse_one(text)?;
-        Ok((if column.kind == ColumnKind::Float32 { single(value) } else { value }, kind))
+        Ok((as_float(value, column.kind), kind))
     }
 
     /// Adds a value. Returns its index.
@@ -367,15 +367,17 @@ fn utc_time(text: &str) -> Option<(i64, String)> {
     Some((micros, format!("{time}Z")))
 }
 
-/// A number as a column of single precision stores it: there, 0.1 isn't equal to the decimal 0.1.
-fn single(value: ParamValue) -> ParamValue {
-    let ParamValue::Number(text) = value else { return value };
-    match text.parse::<f32>() {
-        Ok(single) if single.is_normal() || single.is_subnormal() => {
-            ParamValue::Number(format!("{:e}", f64::from(single)))
-        }
-        _ => ParamValue::Number(text),
-    }
+/// The value that a column of floats is compared with: the float that the column would store. A single 0.1 isn't
+/// equal to the decimal 0.1, and some databases convert decimals to slightly different floats.
+fn as_float(value: ParamValue, kind: ColumnKind) -> ParamValue {
+    let ParamValue::Number(text) = &value else { return value };
+    let single = || text.parse::<f32>().ok().filter(|single| single.is_finite() && *single != 0.0);
+    let float = match kind {
+        ColumnKind::Float32 => single().map_or_else(|| text.parse().ok(), |single| Some(f64::from(single))),
+        ColumnKind::Float64 => text.parse().ok(),
+        _ => None,
+    };
+    float.filter(|float| float.is_finite()).map_or(value, ParamValue::Float)
 }
 
 /// A date and time without an offset, in the form that databases store.

@@ -17,6 +17,8 @@ pub enum Argument {
     Integer(i64),
     /// A decimal, as text.
     Number(String),
+    /// The bits of a double. Its digits would be read inexactly by the driver process.
+    Float(u64),
     /// Text.
     Text(String),
     /// Days since 1970-01-01.
@@ -34,6 +36,7 @@ pub(crate) fn argument(param: &ParamValue) -> Argument {
         ParamValue::Integer(value) => Argument::Integer(*value),
         ParamValue::Boolean(value) => Argument::Boolean(*value),
         ParamValue::Number(text) => Argument::Number(text.clone()),
+        ParamValue::Float(float) => Argument::Float(float.to_bits()),
         ParamValue::Date(date) => Argument::Date(days(*date)),
         ParamValue::Timestamp(timestamp) => Argument::Timestamp(micros(*timestamp)),
         ParamValue::Text(text)

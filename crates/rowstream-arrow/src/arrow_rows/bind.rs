@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_array::builder::{Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::new_null_array;
 use arrow_array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Int64Array, NullArray, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array, NullArray, RecordBatch,
+    StringArray, TimestampMicrosecondArray,
 };
 use arrow_schema::{ArrowError, Field, Schema};
 
@@ -35,6 +35,7 @@ fn array(argument: &Argument) -> Result<ArrayRef, ArrowError> {
             }
             None => Arc::new(StringArray::from(vec![text.as_str()])),
         },
+        Argument::Float(bits) => Arc::new(Float64Array::from(vec![f64::from_bits(*bits)])),
         Argument::Text(text) => Arc::new(StringArray::from(vec![text.as_str()])),
         Argument::Date(days) => Arc::new(Date32Array::from(vec![*days])),
         Argument::Timestamp(micros) => {

@@ -10,6 +10,7 @@ use crate::arrow_rows::Argument;
 const SQL_BIGINT: i16 = -5;
 const SQL_BIT: i16 = -7;
 const SQL_DECIMAL: i16 = 3;
+const SQL_DOUBLE: i16 = 8;
 const SQL_WVARCHAR: i16 = -9;
 const SQL_WLONGVARCHAR: i16 = -10;
 const SQL_DATE: i16 = 91;
@@ -32,6 +33,7 @@ fn one(argument: &Argument) -> Result<BoundValue, Failed> {
         Argument::Boolean(value) => fixed(c::BIT, SQL_BIT, 1, &[u8::from(*value)]),
         Argument::Integer(value) => fixed(c::BIGINT, SQL_BIGINT, 19, &value.to_ne_bytes()),
         Argument::Number(number) => decimal(number),
+        Argument::Float(bits) => fixed(c::DOUBLE, SQL_DOUBLE, 15, &bits.to_ne_bytes()),
         Argument::Text(value) => text(value),
         Argument::Date(days) => fixed(c::DATE, SQL_DATE, 10, &date_bytes(date(*days)?)),
         Argument::Timestamp(micros) => timestamp(*micros)?,
