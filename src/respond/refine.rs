@@ -369,14 +369,19 @@ fn altered(error: &Error) -> Error {
 /// The SQLSTATE of an operator that could be one of several types.
 const AMBIGUOUS_OPERATOR: &str = "42725";
 
-/// The SQLSTATE of an operator that doesn't return a boolean, such as `&&` of two `tsquery`.
+/// The SQLSTATE of an operator that doesn't return a boolean, such as `&&` of two `tsquery`. A function
+/// that fails with it has no place in the statement.
 const NO_CONDITION: &str = "42804";
 
 impl Refined {
     /// The error of a request that asked for something that the database can't do with a column.
     pub(super) fn explain(&self, error: Error) -> Error {
         let is_of_column = error.code() == COMPOSITE
-            || matches!(error.sqlstate_text(), Some(NO_OPERATOR | AMBIGUOUS_OPERATOR | NO_CONDITION));
+            || match error.sqlstate_text() {
+                Some(NO_OPERATOR | AMBIGUOUS_OPERATOR) => true,
+                Some(NO_CONDITION) => error.position_offset().is_some(),
+                _ => false,
+            };
         let is_of_place = self.is_sorted_in_place && refuses_order(&error);
         if !(is_of_column || is_of_place) {
             return error;

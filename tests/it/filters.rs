@@ -761,6 +761,24 @@ async fn an_operator_without_a_boolean_is_a_mistake_of_the_request() {
     assert_eq!(ids(&get(&server.url("/t?q=cs.a")).await), [1]);
 }
 
+/// A function that fails with the same SQLSTATE was called a mistake of the request.
+#[tokio::test]
+async fn a_function_that_fails_is_no_mistake_of_the_request() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create function broken() returns table (id int, name text) language plpgsql stable as
+         $$ begin return query select 'a'::text, 1; end $$",
+    )
+    .await;
+    let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
+    let list = "/*\nkey = [\"id\"]\nfilter = true\n*/\nselect * from broken() order by id";
+    let files = [("rowstream.toml", config.as_str()), ("endpoints/broken.sql", list)];
+    let server = Server::start(&files).await;
+    for query in ["", "?id=eq.1"] {
+        assert_eq!(get(&server.url(&format!("/broken{query}"))).await.status, 500, "{query}");
+    }
+}
+
 const ROWS: usize = 1_000_000;
 
 /// The plans of a table's list.
