@@ -71,7 +71,7 @@ pub(super) struct EndpointUrl {
     authority: Authority,
     is_https: bool,
     path: String,
-    /// The parameters as they're written.
+    /// The parameters as they're written. Some may be empty, because a signature covers each `&`.
     parameters: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl FromStr for EndpointUrl {
         if authority.as_str().contains('@') {
             return Err(format!("a user in the URL isn't sent: leave it out, and set {TOKEN}"));
         }
-        let parameters = url.query().unwrap_or_default().split('&').filter(|written| !written.is_empty());
+        let parameters = url.query().into_iter().flat_map(|query| query.split('&'));
         let url = Self {
             text: text.to_owned(),
             authority: authority.clone(),
@@ -233,7 +233,7 @@ impl Requests {
 
     /// Requests the rows after a position.
     pub(super) async fn open(&self, after: &Position) -> Result<Response, Fault> {
-        let mut response = self.send(&self.target(after)).await?;
+        let mut response = self.send(&self.target(after), !self.url.is_signed()).await?;
         if response.status == StatusCode::OK {
             return Ok(response);
         }
@@ -275,13 +275,14 @@ impl Requests {
         let target =
             format!("{}_rowstream/streams/{}", self.url.root(root), utf8_percent_encode(id, ESCAPED));
         let asking = async {
-            let mut response = self.send(&target).await.ok()?;
+            let mut response = self.send(&target, true).await.ok()?;
             Some(response.text().await).filter(|_| response.status == StatusCode::OK)
         };
         serde_json::from_slice(&timeout(PATIENCE, asking).await.ok()??).ok()
     }
 
-    async fn send(&self, target: &str) -> Result<Response, Fault> {
+    /// Requests a path and query. A signed URL mustn't have the token, too.
+    async fn send(&self, target: &str, with_token: bool) -> Result<Response, Fault> {
         let mut request = Request::get(target)
             .header(header::HOST, self.url.authority.as_str())
             .header(header::USER_AGENT, AGENT)
@@ -290,7 +291,7 @@ impl Requests {
             .header(header::CONNECTION, "TE, close")
             .body(String::new())
             .map_err(Fault::cut)?;
-        if let Some(authorization) = self.token.header().map_err(Fault::cut)? {
+        if with_token && let Some(authorization) = self.token.header().map_err(Fault::cut)? {
             request.headers_mut().insert(header::AUTHORIZATION, authorization);
         }
         let stream =

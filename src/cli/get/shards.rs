@@ -81,7 +81,7 @@ pub(super) fn check(args: &Args) -> Result<(), Failure> {
     }
     for (name, why) in REFUSED {
         if args.url.parameter(name).is_some() {
-            let hint = format!("leave out `{name}`, or --parallel");
+            let hint = format!("leave out --parallel, or `{name}`");
             return refused(format!("the URL has `{name}`, {why}\n    hint: {hint}"));
         }
     }
