@@ -134,7 +134,7 @@ def only_if_whole(progress: Progress) -> Generator[None]:
 def is_finished(rows: Generator[Any] | AsyncGenerator[Any]) -> bool:
     """True once the generator has ended, failed or been closed."""
     frame = "gi_frame" if isinstance(rows, Generator) else "ag_frame"
-    return getattr(rows, frame) is None
+    return not getattr(rows, frame)
 
 
 def used_up() -> RowstreamError:

@@ -164,7 +164,7 @@ def _batches(rows: Generator[Row], size: int, progress: Progress) -> Iterator[li
     except Exception as error:
         fault = error
     except BaseException:
-        # A timeout or Ctrl-C, for example. The caller doesn't get the rows in `batch`.
+        # Ctrl-C, for example, or a cancelled task of time. The caller doesn't get the rows in `batch`.
         progress.rows, progress.cursor = handed_over
         raise
     if batch:

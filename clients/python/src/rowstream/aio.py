@@ -164,7 +164,7 @@ async def _batches(rows: AsyncGenerator[Row], size: int, progress: Progress) -> 
     except Exception as error:
         fault = error
     except BaseException:
-        # A timeout or Ctrl-C, for example. The caller doesn't get the rows in `batch`.
+        # Ctrl-C, for example, or a cancelled task of asyncio. The caller doesn't get the rows in `batch`.
         progress.rows, progress.cursor = handed_over
         raise
     if batch:
