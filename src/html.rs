@@ -82,7 +82,7 @@ pub(crate) enum RowLimit {
 }
 
 /// The rows of a page that has ended.
-pub(crate) struct PageSummary<'a> {
+pub(crate) struct PageEnding<'a> {
     /// The number of rows.
     pub(crate) rows: u64,
     /// The number of all rows of the list, if it's known.
@@ -332,7 +332,7 @@ impl Page {
     }
 
     /// The end of the page. Its last element shows that it's whole.
-    pub(crate) fn end(&self, end: &PageSummary<'_>) -> Vec<u8> {
+    pub(crate) fn end(&self, end: &PageEnding<'_>) -> Vec<u8> {
         let mut out = Markup::default();
         out.tags("</table>\n<p>");
         out.tags(&format!("{} {}", end.rows, if end.rows == 1 { "row" } else { "rows" }));

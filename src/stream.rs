@@ -69,14 +69,14 @@ use self::idle::IdleTimer;
 pub(crate) use self::lookup::{LookedUpRow, LookupResult, look_up, lookup};
 use self::nest::Nest;
 pub(crate) use self::open::{OpenedStatements, ReadPart};
-use self::position::EndedLists;
+use self::position::StreamPosition;
 use self::producer::{Producer, Row};
 use self::reading::{CurrentStatements, Reading};
 use self::steps::{ProbeFinding, Rows, Step, pieces};
 use crate::completeness::framing::{Frames, Record, RowDescription};
 pub use crate::completeness::page::PageEnd;
 use crate::endpoint::{Cardinality, Endpoint, Piece};
-use crate::html::{Page, PageSummary};
+use crate::html::{Page, PageEnding};
 use crate::outcome::RowTotal;
 pub use crate::outcome::{ListCount, RowCounts, Times};
 use crate::source::Source;
@@ -93,7 +93,7 @@ pub struct RowStream {
     chunk: OpenChunk,
     idle: IdleTimer,
     following: FollowState,
-    position: EndedLists,
+    position: StreamPosition,
     counts: Counts,
     /// True if there's something to do after a row: until the first row of a list, and on streams
     /// with marks.
@@ -215,7 +215,7 @@ impl RowStream {
             chunk: OpenChunk::first(capacity, has_digest),
             idle: IdleTimer::with(heartbeat),
             following: FollowState::not(),
-            position: EndedLists { next: begin, resume: reading.after, ..EndedLists::default() },
+            position: StreamPosition { next: begin, resume: reading.after, ..StreamPosition::default() },
             watches_rows: true,
             frames: None,
             failure: StreamFailure { pending: None, detail: ErrorDetail::Code, given: true },
@@ -567,7 +567,7 @@ impl RowStream {
 
     /// Writes the end of a page for browsers.
     fn end_page(&mut self, page: &Page) {
-        let end = PageSummary { rows: self.rows(), total: self.counts.total, next: self.next_page() };
+        let end = PageEnding { rows: self.rows(), total: self.counts.total, next: self.next_page() };
         let end = page.end(&end);
         self.chunk.bytes.extend_from_slice(&end);
     }

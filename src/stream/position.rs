@@ -5,7 +5,7 @@ use crate::completeness::page::PageEnd;
 
 /// The place after the last list that has ended. Until then, the place at which the stream began.
 #[derive(Debug, Default)]
-pub(super) struct EndedLists {
+pub(super) struct StreamPosition {
     /// The cursor that begins a new page after the rows so far.
     pub(super) next: Option<String>,
     /// The cursor that continues the list. It differs from `next` if the list has a limit.
@@ -18,7 +18,7 @@ pub(super) struct EndedLists {
     pub(super) page: Option<PageEnd>,
 }
 
-impl EndedLists {
+impl StreamPosition {
     /// Moves to the end of a list with these `rows`. `page` is its limit, if its end is reported.
     pub(super) fn end_list(&mut self, cursors: Option<&Cursors>, page: Option<u64>, rows: u64) {
         if let Some(cursors) = cursors {

@@ -40,7 +40,7 @@ pub fn read<'a>(
     if wrong.is_empty() { Ok(reader.refinement) } else { Err(wrong) }
 }
 
-/// BoundedCounts of a request that are bounded.
+/// Counts of a request that are bounded.
 #[derive(Default)]
 struct BoundedCounts {
     conditions: usize,

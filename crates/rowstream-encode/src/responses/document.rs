@@ -45,9 +45,9 @@ impl Document {
     ///
     /// # Errors
     /// `value` can't be JSON, or contains a stream in a value that serde buffers.
-    pub(super) fn new<T: Serialize>(value: &T, layout: Whitespace) -> Result<Self, StreamError> {
+    pub(super) fn new<T: Serialize>(value: &T, whitespace: Whitespace) -> Result<Self, StreamError> {
         let mut text = Vec::new();
-        let cuts = write_json(value, layout, &mut text)?;
+        let cuts = write_json(value, whitespace, &mut text)?;
         let mut document = Self { steps: Vec::new() };
         document.push_cut(text, 0, cuts);
         Ok(document)
@@ -152,8 +152,8 @@ type ItemWriter = Box<
 pub(super) struct List {
     write_next: ItemWriter,
     framing: ItemFraming,
-    /// The layout around the list.
-    layout: Whitespace,
+    /// The whitespace around the list.
+    whitespace: Whitespace,
     /// An item was written.
     begun: bool,
     /// The list is a part of another list's item.
@@ -165,14 +165,14 @@ impl List {
     pub(super) fn new<T: 'static>(
         mut next: NextItem<T>,
         framing: ItemFraming,
-        layout: Whitespace,
+        whitespace: Whitespace,
         write: impl Fn(&T, Whitespace, &mut Vec<u8>) -> Result<Vec<ListCut>, StreamError> + Send + 'static,
     ) -> Self {
-        let write_next = move |cx: &mut Context<'_>, layout: Whitespace, out: &mut Vec<u8>| {
+        let write_next = move |cx: &mut Context<'_>, whitespace: Whitespace, out: &mut Vec<u8>| {
             let item = ready!(next(cx));
-            Poll::Ready(item.map(|item| write(&item.map_err(StreamError::stream)?, layout, out)))
+            Poll::Ready(item.map(|item| write(&item.map_err(StreamError::stream)?, whitespace, out)))
         };
-        Self { write_next: Box::new(write_next), framing, layout, begun: false, is_in_item: false }
+        Self { write_next: Box::new(write_next), framing, whitespace, begun: false, is_in_item: false }
     }
 
     /// Appends the next item and the separator before it, or nothing after the last item.
@@ -184,13 +184,13 @@ impl List {
         let begin = out.len();
         let polled = match self.framing {
             ItemFraming::Array => {
-                let layout = self.layout.inner();
+                let whitespace = self.whitespace.inner();
                 out.push(if self.begun { b',' } else { b'[' });
-                layout.begin_line(out);
-                (self.write_next)(cx, layout, out)
+                whitespace.begin_line(out);
+                (self.write_next)(cx, whitespace, out)
             }
             ItemFraming::Value | ItemFraming::Lines | ItemFraming::Events => {
-                (self.write_next)(cx, self.layout, out)
+                (self.write_next)(cx, self.whitespace, out)
             }
         };
         match polled {
@@ -204,7 +204,7 @@ impl List {
     fn end(&self, out: &mut Vec<u8>) {
         match self.framing {
             ItemFraming::Array if self.begun => {
-                self.layout.begin_line(out);
+                self.whitespace.begin_line(out);
                 out.push(b']');
             }
             ItemFraming::Array => out.extend_from_slice(b"[]"),
@@ -234,7 +234,7 @@ pub(super) enum Whitespace {
 }
 
 impl Whitespace {
-    /// The layout within a list or an object.
+    /// The whitespace within a list or an object.
     fn inner(self) -> Self {
         match self {
             Self::Compact | Self::OneLine => self,
@@ -242,7 +242,7 @@ impl Whitespace {
         }
     }
 
-    /// The layout after the end of a list or an object.
+    /// The whitespace after the end of a list or an object.
     fn outer(self) -> Self {
         match self {
             Self::Compact | Self::OneLine => self,
@@ -250,7 +250,7 @@ impl Whitespace {
         }
     }
 
-    /// Begins a line, if this layout has several.
+    /// Begins a line, if this whitespace has several.
     fn begin_line(self, out: &mut Vec<u8>) {
         if let Self::Indented { depth } = self {
             out.push(b'\n');
@@ -269,13 +269,13 @@ const INDENT: usize = 2;
 /// with half a value.
 pub(super) fn write_json<T: Serialize>(
     value: &T,
-    layout: Whitespace,
+    whitespace: Whitespace,
     out: &mut Vec<u8>,
 ) -> Result<Vec<ListCut>, StreamError> {
-    let scope = CollectorScope::begin(layout);
+    let scope = CollectorScope::begin(whitespace);
     let written = Cell::new(out.len());
     let writer = CountedBuffer { out, written: &written };
-    let cutter = Cutter { written: &written, layout, has_value: false };
+    let cutter = Cutter { written: &written, whitespace, has_value: false };
     let mut serializer = serde_json::Serializer::with_formatter(writer, cutter);
     value.serialize(&mut serializer).map_err(StreamError::unserialisable)?;
     Ok(scope.end())
@@ -287,7 +287,7 @@ thread_local! {
 }
 
 struct Collector {
-    layout: Whitespace,
+    whitespace: Whitespace,
     /// The stream whose placeholder is being serialised.
     waiting: Option<PendingList>,
     cuts: Vec<ListCut>,
@@ -305,8 +305,8 @@ struct CollectorScope {
 }
 
 impl CollectorScope {
-    fn begin(layout: Whitespace) -> Self {
-        Self { around: COLLECTOR.replace(Some(Collector { layout, waiting: None, cuts: Vec::new() })) }
+    fn begin(whitespace: Whitespace) -> Self {
+        Self { around: COLLECTOR.replace(Some(Collector { whitespace, waiting: None, cuts: Vec::new() })) }
     }
 
     /// Returns the streams that were found.
@@ -322,9 +322,9 @@ impl Drop for CollectorScope {
     }
 }
 
-/// The layout of the document while streams are collected, otherwise `None`.
+/// The whitespace of the document while streams are collected, otherwise `None`.
 pub(super) fn collecting() -> Option<Whitespace> {
-    COLLECTOR.with_borrow(|collector| collector.as_ref().map(|collector| collector.layout))
+    COLLECTOR.with_borrow(|collector| collector.as_ref().map(|collector| collector.whitespace))
 }
 
 /// Serialises the placeholder of `list`.
@@ -348,11 +348,11 @@ fn set_waiting(waiting: Option<PendingList>) -> Option<PendingList> {
 }
 
 /// Records that the waiting stream's position is `at`, if `fragment` is its placeholder.
-fn cut(fragment: &str, at: usize, layout: Whitespace) -> bool {
+fn cut(fragment: &str, at: usize, whitespace: Whitespace) -> bool {
     COLLECTOR.with_borrow_mut(|collector| {
         let Some(collector) = collector else { return false };
         let placed = collector.waiting.take_if(|waiting| ptr::eq(waiting.placeholder.get(), fragment));
-        let cut = placed.map(|waiting| ListCut { at, list: List { layout, ..waiting.list } });
+        let cut = placed.map(|waiting| ListCut { at, list: List { whitespace, ..waiting.list } });
         let found = cut.is_some();
         collector.cuts.extend(cut);
         found
@@ -362,21 +362,21 @@ fn cut(fragment: &str, at: usize, layout: Whitespace) -> bool {
 /// Writes JSON, and nothing for a placeholder.
 struct Cutter<'a> {
     written: &'a Cell<usize>,
-    /// The layout at this place.
-    layout: Whitespace,
+    /// The whitespace at this place.
+    whitespace: Whitespace,
     /// True if a value precedes this place in its list or object.
     has_value: bool,
 }
 
 impl Cutter<'_> {
     fn open<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
-        self.layout = self.layout.inner();
+        self.whitespace = self.whitespace.inner();
         self.has_value = false;
         writer.write_all(bracket)
     }
 
     fn close<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
-        self.layout = self.layout.outer();
+        self.whitespace = self.whitespace.outer();
         if self.has_value {
             self.begin_line(writer)?;
         }
@@ -392,7 +392,7 @@ impl Cutter<'_> {
 
     #[inline]
     fn begin_line<W: ?Sized + io::Write>(&self, writer: &mut W) -> io::Result<()> {
-        if let Whitespace::Indented { depth } = self.layout {
+        if let Whitespace::Indented { depth } = self.whitespace {
             writer.write_all(b"\n")?;
             (0..depth).try_for_each(|_| writer.write_all(&[b' '; INDENT]))?;
         }
@@ -431,7 +431,7 @@ impl Formatter for Cutter<'_> {
     }
 
     fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        match self.layout {
+        match self.whitespace {
             Whitespace::Compact | Whitespace::OneLine => writer.write_all(b":"),
             Whitespace::Indented { .. } => writer.write_all(b": "),
         }
@@ -447,10 +447,10 @@ impl Formatter for Cutter<'_> {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        if cut(fragment, self.written.get(), self.layout) {
+        if cut(fragment, self.written.get(), self.whitespace) {
             return Ok(());
         }
-        match self.layout {
+        match self.whitespace {
             Whitespace::Compact | Whitespace::Indented { .. } => writer.write_all(fragment.as_bytes()),
             Whitespace::OneLine => writer.write_all(fragment.replace(['\r', '\n'], " ").as_bytes()),
         }

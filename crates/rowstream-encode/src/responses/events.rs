@@ -51,7 +51,7 @@ impl<T> Event<T> {
 /// Appends an event without its final blank line, and returns the streams in its data.
 pub(super) fn write_event<T: Serialize>(
     event: &Event<T>,
-    layout: Whitespace,
+    whitespace: Whitespace,
     out: &mut Vec<u8>,
 ) -> Result<Vec<ListCut>, StreamError> {
     write_field("event", event.name.as_deref(), out)?;
@@ -59,7 +59,7 @@ pub(super) fn write_event<T: Serialize>(
     match &event.data {
         Some(data) => {
             out.extend_from_slice(b"data: ");
-            write_json(data, layout, out)
+            write_json(data, whitespace, out)
         }
         None => {
             out.push(b':');

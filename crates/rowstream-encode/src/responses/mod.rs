@@ -251,10 +251,10 @@ impl StreamedJson {
     /// (`serde(flatten)`), or nested in an internally tagged one (`serde(tag = "…")`). A stream
     /// can't be flattened or tagged itself either.
     pub fn new(value: impl Serialize) -> Result<Self, StreamError> {
-        Self::with_layout(&value, Whitespace::Compact)
+        Self::with_whitespace(&value, Whitespace::Compact)
     }
 
-    /// Like [`new`](Self::new), with the layout of [`serde_json::to_string_pretty`], also for the items
+    /// Like [`new`](Self::new), with the whitespace of [`serde_json::to_string_pretty`], also for the items
     /// of streams.
     ///
     /// ```
@@ -274,11 +274,11 @@ impl StreamedJson {
     /// # Errors
     /// Those of [`new`](Self::new).
     pub fn pretty(value: impl Serialize) -> Result<Self, StreamError> {
-        Self::with_layout(&value, Whitespace::Indented { depth: 0 })
+        Self::with_whitespace(&value, Whitespace::Indented { depth: 0 })
     }
 
-    fn with_layout(value: &impl Serialize, layout: Whitespace) -> Result<Self, StreamError> {
-        let document = Document::new(value, layout)?;
+    fn with_whitespace(value: &impl Serialize, whitespace: Whitespace) -> Result<Self, StreamError> {
+        let document = Document::new(value, whitespace)?;
         Ok(Self(UnsentResponse::new(Format::Json.media_type(), document)))
     }
 }

@@ -132,9 +132,9 @@ impl<T> StreamSlot<T> {
 
 impl<T: Serialize + 'static> StreamSlot<T> {
     fn serialize<S: Serializer>(&self, framing: ItemFraming, serializer: S) -> Result<S::Ok, S::Error> {
-        let layout = document::collecting().ok_or_else(|| S::Error::custom(OUTSIDE))?;
+        let whitespace = document::collecting().ok_or_else(|| S::Error::custom(OUTSIDE))?;
         let next = self.take().ok_or_else(|| S::Error::custom(TAKEN))?;
-        let list = List::new(next, framing, layout, write_json);
+        let list = List::new(next, framing, whitespace, write_json);
         document::stand_in(list, serializer)
     }
 }
