@@ -7,9 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::support::hops::free_ports;
 use crate::support::upstream::Certificate;
-use crate::support::{Curl, Launch, Server, curl, get, rowstream, wait_until};
+use crate::support::{Curl, Launch, Server, curl, free_ports, get, rowstream, wait_until};
 use serde_json::{Value, json};
 
 const EXPIRY: &str = "rowstream_tls_certificate_expiry_timestamp_seconds ";

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{Server, peak_memory_bytes, program, rowstream};
+use crate::support::{Server, free_port, peak_memory_bytes, program, rowstream};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -258,7 +258,7 @@ async fn an_end_by_close_counts_if_the_document_proves_it() {
 
 #[tokio::test]
 async fn nobody_listens() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = free_port();
     let run = run(&["-n", "3", &format!("http://{free}/")]).await;
     assert_eq!((&run["failures"], &run["complete"]), (&json!({"connect": 3}), &json!(0)));
     assert_eq!(run["latency"]["total"], Value::Null);

@@ -8,8 +8,7 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 
 use crate::registry::{TOKEN, instance, server, until_from};
-use crate::support::hops::free_ports;
-use crate::support::{Client, Launch, get, wait_until};
+use crate::support::{Client, Launch, free_ports, get, wait_until};
 
 /// A running agent, both server and client. Dropping it ends it.
 struct Agent {

@@ -5,11 +5,10 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Client, Ended, Launch, Server, get, rowstream, wait};
+use crate::support::{Client, Ended, Launch, Server, free_port, get, rowstream, wait};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -70,7 +69,7 @@ impl Other {
     async fn questdb() -> Self {
         let folder = tempfile::tempdir().unwrap();
         // It doesn't print its port.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port().port();
         let quiet = ["http", "http.min", "line.tcp", "line.udp", "telemetry"]
             .map(|what| format!("{what}.enabled=false\n"));
         fs::create_dir(folder.path().join("conf")).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use simple_dns::rdata::{RData, SRV};
 use simple_dns::{CLASS, Name, Packet, ResourceRecord};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 
 use crate::support::upstream::{Asked, Speaks, Upstream, reply};
 use crate::support::{Launch, Server, get, wait_until};
@@ -169,9 +169,8 @@ async fn a_registry_that_never_answered_is_an_error_that_says_so() {
 /// speaks TCP, it returns only the first record over UDP without the truncation flag, like
 /// Consul's.
 async fn dns(ports: Vec<(u16, u16)>, speaks_tcp: bool) -> SocketAddr {
-    let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = tcp.local_addr().expect("it is bound");
-    let udp = UdpSocket::bind(address).await.expect("the same port is free for UDP");
+    let (tcp, udp) = same_port().await;
+    let address = udp.local_addr().expect("it is bound");
     let over_tcp = ports.clone();
     let over_udp = if speaks_tcp { ports[..1].to_vec() } else { ports };
     tokio::spawn(async move {
@@ -191,6 +190,16 @@ async fn dns(ports: Vec<(u16, u16)>, speaks_tcp: bool) -> SocketAddr {
         }
     });
     address
+}
+
+/// A port that's free for TCP and UDP. Clients of other tests have ports of UDP, too.
+async fn same_port() -> (TcpListener, UdpSocket) {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        if let Ok(udp) = UdpSocket::bind(tcp.local_addr().expect("it is bound")).await {
+            return (tcp, udp);
+        }
+    }
 }
 
 fn answer(question: &[u8], ports: &[(u16, u16)]) -> Vec<u8> {
@@ -218,8 +227,9 @@ async fn srv_records_say_where_a_service_is() {
         assert_eq!(metric(&server, "rowstream_discovered_instances").await, 3.0);
     }
     // Records with a higher number are used if the others can't be reached.
-    let gone = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
-    let port = gone.local_addr().expect("it is bound").port();
+    let refuses = TcpSocket::new_v4().expect("a socket");
+    refuses.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let port = refuses.local_addr().expect("it is bound").port();
     let resolver = dns(vec![(1, port), ports(&c, 9)], false).await;
     let server = server(&format!("srv = \"_http._tcp.orders.test\", resolver = \"{resolver}\"")).await;
     until_from(&server, &["c"]).await;

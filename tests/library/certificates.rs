@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 
 use std::fs::{self, File};
-use std::net;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::postgres_connect::{Cluster, is_root, run, source, until_it_answers, who};
-use crate::support::{wait, wait_until};
+use crate::support::{free_port, wait, wait_until};
 
 /// An authority, and the certificates of a server. `version1` and `selfsigned` follow the
 /// PostgreSQL manual.
@@ -255,7 +254,7 @@ impl MariaTls {
             .output()
             .unwrap();
         assert!(output.status.success(), "{output:?}");
-        let port = net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port().port();
         let log = File::create(folder.path().join("log")).unwrap();
         copy(made, "plain");
         let mut command = Command::new("setpriv");

@@ -18,8 +18,8 @@ use rowstream_core::params::{BindType, ParamType, ParamValue};
 use rowstream_core::pool::Priority;
 
 use crate::support::{
-    Client, Cut, Ended, Faults, Launch, MariaDb, Pieces, Server, TcpProxy, get, mariadb_ca, mariadb_port,
-    mariadb_socket, peak_memory_bytes, wait, wait_until,
+    Client, Cut, Ended, Faults, Launch, MariaDb, Pieces, Server, TcpProxy, free_port, get, mariadb_ca,
+    mariadb_port, mariadb_socket, peak_memory_bytes, wait, wait_until,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream::config::Config;
@@ -633,7 +633,7 @@ async fn what_cannot_be_reached_says_why() {
     let db = MariaDb::new("select 1");
     db.execute(&format!("create user {}@'%' identified by 's3cret'", db.name()));
     let ca = utf8_percent_encode(mariadb_ca().to_str().unwrap(), NON_ALPHANUMERIC).to_string();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = free_port().port();
     let address = format!("{}?ssl-mode=VERIFY_IDENTITY&ssl-ca={ca}", db.url().split('?').next().unwrap());
     for (url, sqlstate, cause) in [
         (

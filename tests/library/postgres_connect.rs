@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rowstream_core::Error;
 
 use crate::support::{
-    Faults, Login, TcpProxy, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, wait, wait_until,
+    Faults, Login, TcpProxy, TestDb, free_port, logins, pg_bin, pg_ca, pg_port, pg_socket, wait, wait_until,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rowstream::config::Config;
@@ -346,7 +346,7 @@ fn make_ca(folder: &Path, name: &str) {
 
 #[tokio::test]
 async fn addresses_that_do_not_answer() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = free_port();
     refuses(&format!("postgres://secret_user:secret_pass@{closed}/d"), None, "refused", &["secret"]).await;
     refuses(
         "postgres://secret_user:secret_pass@no-such-host.invalid/d",
@@ -420,7 +420,7 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("rowstream-").tempdir_in("/tmp").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port().port();
         if is_root() {
             assert!(Command::new("chown").arg("postgres").arg(folder.path()).status().unwrap().success());
         }

@@ -134,7 +134,6 @@ def shake_hands(address, configuration, returns):
     client = QuicConnection(configuration=configuration)
     client.connect(address, now=time.time())
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-        udp.settimeout(2)
         received = send_one_datagram(udp, address, client)
         if returns:
             sys.stdin.readline()
@@ -145,7 +144,10 @@ def shake_hands(address, configuration, returns):
 def send_one_datagram(udp, address, client):
     (first, _), *_ = client.datagrams_to_send(now=time.time())
     udp.sendto(first, address)
-    received = []
+    # A busy server may need long for its first datagram.
+    udp.settimeout(30)
+    received = [udp.recv(65536)]
+    udp.settimeout(2)
     while True:
         try:
             received.append(udp.recv(65536))

@@ -1,12 +1,13 @@
 //! Real proxies in front of a server: nginx and HAProxy, each on free ports for HTTP/1.1 and HTTP/2
 //! without TLS.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tokio::net::TcpStream;
 
+use super::ports::free_ports;
 use super::upstream::Certificate;
 use super::wait_until;
 
@@ -200,10 +201,4 @@ impl Drop for Hop {
         drop(self.child.kill());
         drop(self.child.wait());
     }
-}
-
-pub fn free_ports() -> (SocketAddr, SocketAddr) {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    let [one, other] = listeners.map(|listener| listener.local_addr().expect("it is bound"));
-    (one, other)
 }

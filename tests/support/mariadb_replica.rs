@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::hops::free_ports;
 use super::mariadb::{client_at, run_at};
+use super::ports::free_ports;
 use super::wait_until_blocking;
 
 /// The primary (0) and the replica (1). Dropping it ends both.

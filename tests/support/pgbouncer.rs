@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokio::net::TcpStream;
 
-use super::hops::free_ports;
+use super::ports::free_ports;
 use super::{TestDb, pg_port, wait_until};
 
 /// A running PgBouncer. Dropping it ends it.

@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-use super::hops::free_ports;
+use super::ports::free_ports;
 use super::{Server, get, wait_until};
 
 /// A running Prometheus. Dropping it ends it.

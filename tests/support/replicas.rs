@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokio_postgres::NoTls;
 
-use super::hops::free_ports;
+use super::ports::free_ports;
 use super::{pg_bin, wait_until};
 
 /// Nothing here has to survive a crash.

@@ -1,10 +1,10 @@
 //! Sail, an engine that speaks Arrow Flight SQL.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::{given, rowstream, wait_until_blocking};
+use super::{free_port, given, rowstream, wait_until_blocking};
 
 /// Runs the program in its arguments until its standard input ends, which also happens when this
 /// process ends. Then it removes the folder.
@@ -28,7 +28,7 @@ pub enum SailMode {
 impl Sail {
     pub fn start(mode: SailMode) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder").keep();
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|any| any.local_addr()).expect("a port").port();
+        let port = free_port().port();
         let mut command = Command::new("/bin/sh");
         command.args(["-c", UNTIL_LEFT, "sh", &given("ROWSTREAM_TEST_SAIL"), "flight", "server"]);
         command.args(["--port", &port.to_string(), "--directory"]).arg(&folder).env("FOLDER", &folder);
