@@ -31,6 +31,7 @@ use rowstream_encode::{Column, ColumnKind};
 use self::endpoint::RefinedEndpoint;
 pub(crate) use self::placed::refuses_order;
 pub(super) use self::settings::RefineValues;
+use self::sql::OwnPlaces;
 pub(super) use self::sql::without_order;
 use super::key::unordered;
 use super::{Endpoint, KeyColumn, KeyNulls};
@@ -64,6 +65,7 @@ pub struct RefineSettings {
     secret: Arc<str>,
     dialect: &'static Dialect,
     filters: Filters,
+    own: OwnPlaces,
     /// True if the statement has a limit of its own, so that requests can't choose another.
     pub(crate) has_limit: bool,
     /// The place of a request's order in the statement. `None`: the order is put around it.

@@ -8,6 +8,7 @@ use rowstream_core::filter;
 use rowstream_core::sql::dialect::{Dialect, Refusal};
 use rowstream_core::sql::{Limit, Operator, Outline, sort_place};
 
+use super::sql::OwnPlaces;
 use super::{Allowed, AllowedTotals, FilteredColumn, RefineSettings, SortedColumn, placed};
 use crate::endpoint::{Cardinality, Endpoint};
 
@@ -84,9 +85,10 @@ impl RefineValues<'_> {
             first.error_with(message, "rename the parameter, or leave `filter`, `sort` and `select` out");
             return None;
         }
+        let own = OwnPlaces::find(sql, dialect);
         let has_limit = match place {
             Some(ref place) => placed::has_end(&sql[place.end..], dialect),
-            None => Limit::find(sql, dialect).is_some(),
+            None => own.has_limit(),
         };
         let (secret, offset) = (Arc::from(secret), first.offset());
         Some(RefineSettings {
@@ -97,6 +99,7 @@ impl RefineValues<'_> {
             secret,
             dialect,
             filters,
+            own,
             has_limit,
             place,
             offset,

@@ -14,6 +14,8 @@
 //!
 //! The exception is a statement with `/*sort*/` ([`super::placed`]).
 
+use std::ops::Range;
+
 use rowstream_core::filter::{self, Refinement, TotalKind};
 use rowstream_core::params::{BindType, ParamType, ParamValue};
 use rowstream_core::sql::dialect::{Dialect, Placeholders};
@@ -43,8 +45,11 @@ impl RefineSettings {
         wrong: &mut Vec<WrongPair>,
     ) -> Option<RefinedEndpoint> {
         let is_ordered = !order.is_empty();
-        let own =
-            OwnParts::of(&endpoint.statements()[0], self.dialect, endpoint.key().is_some() || is_ordered);
+        let own = self.own.of(
+            &endpoint.statements()[0],
+            self.dialect.placeholders,
+            endpoint.key().is_some() || is_ordered,
+        );
         let mut conditions = Conditions::new(self, columns, endpoint.params.len(), own.args_before.len());
         let condition = conditions.write(&asked.conditions, wrong)?;
         let mut args = own.args(self.dialect.placeholders, endpoint.params.len(), conditions);
@@ -145,6 +150,47 @@ impl BoundArgs {
     }
 }
 
+/// The places of the order and the limit in an endpoint's own statement.
+#[derive(Debug, Clone)]
+pub(super) struct OwnPlaces {
+    /// The place of an order that may be left out, in bytes.
+    order: Option<Range<usize>>,
+    limit: Option<Limit>,
+}
+
+impl OwnPlaces {
+    pub(super) fn find(sql: &str, dialect: &'static Dialect) -> Self {
+        let limit = Limit::find(sql, dialect);
+        let text = limit.as_ref().map_or(sql, |limit| &sql[..limit.start]);
+        Self { order: needless_order(text, dialect), limit }
+    }
+
+    pub(super) fn has_limit(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// The parts of the statement, without its order if the rows are ordered by the request or a
+    /// key.
+    fn of(&self, statement: &Statement, placeholders: Placeholders, is_ordered: bool) -> OwnParts {
+        let (sql, args, types) = (&*statement.query.sql, &statement.args, &statement.query.types);
+        let end = self.limit.as_ref().map_or(sql.len(), |limit| limit.start);
+        let order = self.order.clone().filter(|_| is_ordered).unwrap_or(end..end);
+        let of_limit = match (placeholders, &self.limit) {
+            (Placeholders::ByOccurrence, Some(limit)) => limit.only.len(),
+            _ => 0,
+        };
+        let split = args.len() - of_limit;
+        OwnParts {
+            text: [&sql[..order.start], &sql[order.end..end]].concat().trim().to_owned(),
+            limit: self.limit.is_some().then(|| sql[end..].to_owned()),
+            args_before: args[..split].to_vec(),
+            types_before: types[..split].to_vec(),
+            args_of_limit: args[split..].to_vec(),
+            types_of_limit: types[split..].to_vec(),
+        }
+    }
+}
+
 /// An endpoint's own statement, without its order and its limit.
 struct OwnParts {
     text: String,
@@ -158,28 +204,6 @@ struct OwnParts {
 }
 
 impl OwnParts {
-    fn of(statement: &Statement, dialect: &'static Dialect, is_ordered: bool) -> Self {
-        let (sql, args, types) = (&*statement.query.sql, &statement.args, &statement.query.types);
-        let found = Limit::find(sql, dialect);
-        let (text, limit) = match &found {
-            Some(limit) => sql.split_at(limit.start),
-            None => (sql, ""),
-        };
-        let of_limit = match (dialect.placeholders, &found) {
-            (Placeholders::ByOccurrence, Some(limit)) => limit.only.len(),
-            _ => 0,
-        };
-        let split = args.len() - of_limit;
-        Self {
-            text: if is_ordered { without_order(text, dialect) } else { text.to_owned() }.trim().to_owned(),
-            limit: found.is_some().then(|| limit.to_owned()),
-            args_before: args[..split].to_vec(),
-            types_before: types[..split].to_vec(),
-            args_of_limit: args[split..].to_vec(),
-            types_of_limit: types[split..].to_vec(),
-        }
-    }
-
     /// The arguments of the statement with these conditions and its own limit.
     fn args(&self, placeholders: Placeholders, params: usize, conditions: Conditions<'_>) -> BoundArgs {
         let Conditions { args, types, values, .. } = conditions;
@@ -237,15 +261,20 @@ impl OwnParts {
     }
 }
 
-/// A statement without its order, which would only cost time inside of another one. It stays if it
-/// chooses rows (`distinct on`), or has parameters.
+/// A statement without its order, unless it needs it.
 pub(in crate::endpoint) fn without_order(sql: &str, dialect: &'static Dialect) -> String {
-    let place = Outline::new(sql, dialect)
-        .filter(|outline| !outline.has_any(&["on"]) || !outline.has_any(&["distinct"]));
-    let Some(place) = place.and_then(|outline| outline.order_place()) else { return sql.to_owned() };
-    let has_parameters = rowstream_core::sql::numbered_placeholders(&sql[place.clone()], dialect);
-    if !has_parameters.is_empty() {
-        return sql.to_owned();
+    match needless_order(sql, dialect) {
+        Some(place) => [&sql[..place.start], &sql[place.end..]].concat(),
+        None => sql.to_owned(),
     }
-    format!("{}{}", &sql[..place.start], &sql[place.end..])
+}
+
+/// The place of an order that would only cost time inside of another statement. `None`: there isn't
+/// one, it chooses rows (`distinct on`), or it has parameters.
+fn needless_order(sql: &str, dialect: &'static Dialect) -> Option<Range<usize>> {
+    let outline = Outline::new(sql, dialect)?;
+    let chooses_rows = outline.has_any(&["on"]) && outline.has_any(&["distinct"]);
+    let place = outline.order_place().filter(|_| !chooses_rows)?;
+    let parameters = rowstream_core::sql::numbered_placeholders(&sql[place.clone()], dialect);
+    parameters.is_empty().then_some(place)
 }
