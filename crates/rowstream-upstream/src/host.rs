@@ -88,11 +88,6 @@ impl Failure {
             Self::Ours => false,
         }
     }
-
-    /// Returns true if the host did no work for the request.
-    pub(super) fn is_untouched(self) -> bool {
-        matches!(self, Self::NotSent { .. } | Self::NotBegun)
-    }
 }
 
 impl FailedRequest {

@@ -90,11 +90,11 @@ use rowstream_core::settings::SourceSettings;
 
 use self::connect::Connector;
 use self::discovery::{Discovery, DiscoveryStats};
-use self::host::{Answer, FailedRequest, Failure, Host};
+use self::host::{Answer, FailedRequest, Host};
 use self::hosts::{Failover, HostSet, Hosts, TriedHosts};
 use self::http1::Http1;
 use self::own_headers::OwnHeaders;
-use self::retry::Budget;
+use self::retry::{Budget, NextAttempt};
 
 /// The right to use a slot of the pool at one host.
 type RequestLease = hosts::Lease<Box<Http1>>;
@@ -394,14 +394,14 @@ impl Source {
         let mut tried = TriedHosts::default();
         let mut before = 0;
         loop {
-            let failed = match self.ask_once(&mut place, call, begun).await {
+            let FailedRequest { failure, error } = match self.ask_once(&mut place, call, begun).await {
                 Ok(answer) => return Ok((place, answer)),
                 Err(failed) => failed,
             };
             tried.insert(place.host());
-            let FailedRequest { failure, error } = failed;
-            if failure.is_untouched() && Instant::now() < late {
-                // The failure cost no host any work, so moving on doesn't need the retry budget.
+            let is_passing = error.retry_delay().is_some();
+            let mut next = NextAttempt::after(failure, is_passing, Instant::now() < late);
+            if next == NextAttempt::OtherHost {
                 match Self::fail_over(place, group, tried, late).await {
                     HostMove::There(moved) => {
                         place = moved;
@@ -410,14 +410,10 @@ impl Source {
                     HostMove::Nowhere(kept) => place = kept,
                     HostMove::Exhausted => return Err(error),
                 }
+                next = NextAttempt::after(failure, is_passing, false);
             }
-            let may_repeat = match failure {
-                // A host without an allowed address won't have one a moment later.
-                Failure::NotSent { .. } => error.retry_delay().is_some(),
-                Failure::NotBegun | Failure::Lost { .. } => true,
-                Failure::NoHead | Failure::Ours => false,
-            };
-            match retries.filter(|_| may_repeat).and_then(|retries| retries.spend(before)) {
+            let retries = retries.filter(|_| next == NextAttempt::Retry);
+            match retries.and_then(|retries| retries.spend(before)) {
                 Some(wait) if Instant::now() + wait < late => tokio::time::sleep(wait).await,
                 _ => return Err(error),
             }

@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::host::Failure;
+
 /// `retries = { … }` of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retries {
@@ -62,9 +64,55 @@ impl Budget {
     }
 }
 
+/// The next attempt after a failed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextAttempt {
+    /// At once, at a host that wasn't tried. It needs no budget, because the failure cost no host
+    /// any work.
+    OtherHost,
+    /// After a wait, within the budget.
+    Retry,
+    /// None: the client gets the error.
+    Never,
+}
+
+impl NextAttempt {
+    /// The next attempt after a failure. `is_passing` is true if its cause may be gone a moment
+    /// later, and `has_time` if another host may be tried.
+    pub(super) fn after(failure: Failure, is_passing: bool, has_time: bool) -> Self {
+        match failure {
+            Failure::NotSent { .. } | Failure::NotBegun if has_time => Self::OtherHost,
+            // A host without an allowed address won't have one a moment later.
+            Failure::NotSent { .. } if !is_passing => Self::Never,
+            Failure::NotSent { .. } | Failure::NotBegun | Failure::Lost { .. } => Self::Retry,
+            Failure::NoHead | Failure::Ours => Self::Never,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_failure_has_its_next_attempt() {
+        let (not_sent, lost) = (Failure::NotSent { is_known: false }, Failure::Lost { is_known: false });
+        for (failure, is_passing, with_time, without) in [
+            (not_sent, true, NextAttempt::OtherHost, NextAttempt::Retry),
+            (not_sent, false, NextAttempt::OtherHost, NextAttempt::Never),
+            (Failure::NotBegun, true, NextAttempt::OtherHost, NextAttempt::Retry),
+            (Failure::NotBegun, false, NextAttempt::OtherHost, NextAttempt::Retry),
+            (lost, true, NextAttempt::Retry, NextAttempt::Retry),
+            (lost, false, NextAttempt::Retry, NextAttempt::Retry),
+            (Failure::NoHead, true, NextAttempt::Never, NextAttempt::Never),
+            (Failure::Ours, true, NextAttempt::Never, NextAttempt::Never),
+        ] {
+            for (has_time, expected) in [(true, with_time), (false, without)] {
+                let next = NextAttempt::after(failure, is_passing, has_time);
+                assert_eq!(next, expected, "{failure:?}, passing: {is_passing}, time: {has_time}");
+            }
+        }
+    }
 
     #[test]
     fn a_budget_bounds_the_retries() {
