@@ -1,6 +1,7 @@
 //! The database role for a request's statements, chosen by its credentials.
 
 use rowstream_core::Error;
+use rowstream_core::error::Reason;
 use rowstream_core::error::denial::Denial;
 use rowstream_core::params;
 use rowstream_core::settings::Roles;
@@ -8,9 +9,6 @@ use serde_json::{Value as Json, json};
 
 use super::Credentials;
 use crate::database::Actor;
-
-/// The SQLSTATE of an operation that a role may not perform (PostgreSQL manual, appendix A).
-const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
 impl Credentials {
     /// The role that the token names, or that of clients without a token.
@@ -32,9 +30,9 @@ impl Credentials {
     /// Turns the database's refusal of a role into a refusal of the client: 401 if other
     /// credentials may help, otherwise 403.
     pub(crate) fn refused_as_role(&self, error: Error) -> Error {
-        match (error.sqlstate_text(), self) {
-            (Some(INSUFFICIENT_PRIVILEGE), Self::None) => error.denied_by_database(Denial::Missing),
-            (Some(INSUFFICIENT_PRIVILEGE), _) => error.denied_by_database(Denial::Role),
+        match (error.reason(), self) {
+            (Some(Reason::Privilege), Self::None) => error.denied_by_database(Denial::Missing),
+            (Some(Reason::Privilege), _) => error.denied_by_database(Denial::Role),
             _ => error,
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rowstream_core::Error;
 use rowstream_core::cursor::{KeyTypes, Position, Signer};
 use rowstream_core::diagnostic::reader::Value;
-use rowstream_core::error::COMPOSITE;
+use rowstream_core::error::{COMPOSITE, Reason};
 use rowstream_core::params::{BindType, ParamType, ParamValue};
 use rowstream_core::sql::Limit;
 use rowstream_core::sql::dialect::{Counters, Dialect, UnorderedTypes};
@@ -24,10 +24,7 @@ use super::{Cardinality, Endpoint, Statement};
 use crate::database;
 use crate::source::Source;
 
-/// The SQLSTATE of a type that PostgreSQL doesn't sort or compare.
-pub(crate) const NO_OPERATOR: &str = "42883";
-
-/// The hint for such a type.
+/// The hint for a type that PostgreSQL doesn't sort or compare.
 const CAST: &str = "select the part that orders the rows, or cast it: `c::text as c`, and an enum's domain to the enum, `c::mood as c`";
 
 /// The key of an endpoint's rows.
@@ -418,7 +415,7 @@ impl RowKey {
             [name] => format!("{name}, whose values are"),
             names => format!("a column ({}) whose values are", names.join(", ")),
         };
-        if error.sqlstate_text() == Some(NO_OPERATOR) {
+        if error.reason() == Some(Reason::NoOperator) {
             return Error::endpoint(format!("`key` names {which} not ordered: {error}")).hint(CAST);
         }
         if error.code() != COMPOSITE {

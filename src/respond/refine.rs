@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::did_you_mean;
-use rowstream_core::error::{COMPOSITE, INVALID_DATA, bounds};
+use rowstream_core::error::{COMPOSITE, INVALID_DATA, Reason, bounds};
 use rowstream_core::filter::{self, Refinement, TotalKind};
 use rowstream_core::lock::Mutex;
 use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamValue, TakenPairs};
@@ -18,7 +18,7 @@ use rowstream_encode::{Column, Format};
 use super::app::{App, ResultColumns};
 use super::request_body::has_body;
 use crate::check::{self, Columns};
-use crate::endpoint::{Endpoint, FEED, NO_OPERATOR, RefineSettings, refuses_order};
+use crate::endpoint::{Endpoint, FEED, RefineSettings, refuses_order};
 use crate::html::{self, RowLimit};
 use crate::negotiate;
 use crate::route::{Match, Suffix};
@@ -349,10 +349,11 @@ fn fresh(endpoint: &Endpoint) -> Arc<Endpoint> {
 }
 
 /// True for an error that a request can get because its filters were written for other columns: a
-/// value isn't one of the column's type, or the database can't compare them (class 42).
+/// value isn't one of the column's type, or the database can't compare them.
 fn is_about_columns(error: &Error) -> bool {
-    let is_refused = error.sqlstate_text().is_some_and(|sqlstate| sqlstate.starts_with("42"));
-    is_refused || matches!(error.code(), "statement_changed" | "invalid_parameter" | INVALID_DATA)
+    let is_refused = |reason| !matches!(reason, Reason::Unsupported | Reason::Unexplained);
+    error.reason().is_some_and(is_refused)
+        || matches!(error.code(), "statement_changed" | "invalid_parameter" | INVALID_DATA)
 }
 
 /// The error of a request whose filters were written for other columns.
@@ -366,22 +367,11 @@ fn altered(error: &Error) -> Error {
     .cause(error.to_string())
 }
 
-/// The SQLSTATE of an operator that could be one of several types.
-const AMBIGUOUS_OPERATOR: &str = "42725";
-
-/// The SQLSTATE of an operator that doesn't return a boolean, such as `&&` of two `tsquery`. A function
-/// that fails with it has no place in the statement.
-const NO_CONDITION: &str = "42804";
-
 impl Refined {
     /// The error of a request that asked for something that the database can't do with a column.
     pub(super) fn explain(&self, error: Error) -> Error {
         let is_of_column = error.code() == COMPOSITE
-            || match error.sqlstate_text() {
-                Some(NO_OPERATOR | AMBIGUOUS_OPERATOR) => true,
-                Some(NO_CONDITION) => error.position_offset().is_some(),
-                _ => false,
-            };
+            || matches!(error.reason(), Some(Reason::NoOperator | Reason::Operator));
         let is_of_place = self.is_sorted_in_place && refuses_order(&error);
         if !(is_of_column || is_of_place) {
             return error;

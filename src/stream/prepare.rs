@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rowstream_core::Error;
 use rowstream_core::cursor::Signer;
-use rowstream_core::error::STATEMENT_FAILED;
+use rowstream_core::error::{Reason, STATEMENT_FAILED};
 use rowstream_core::params::ParamValue;
 use rowstream_encode::{BatchEncoder, Column, Format, Shape, ValueOptions};
 use rowstream_upstream::Source;
@@ -233,9 +233,6 @@ impl StepPreparation<'_> {
     }
 }
 
-/// The SQLSTATE of MySQL's and MariaDB's refusal to explain a statement (`ER_VIEW_NO_EXPLAIN`).
-const UNEXPLAINED: &str = "HY000";
-
 impl TotalRow {
     /// `None` if the database doesn't explain the statement to this user: MySQL and MariaDB need rights
     /// on the tables of a view for that.
@@ -245,7 +242,7 @@ impl TotalRow {
         before: usize,
     ) -> Result<Option<Self>, Error> {
         let columns = match (session.prepare(&total.query).await, total.reads) {
-            (Err(error), TotalReading::Plan(_)) if error.sqlstate_text() == Some(UNEXPLAINED) => {
+            (Err(error), TotalReading::Plan(_)) if error.reason() == Some(Reason::Unexplained) => {
                 return Ok(None);
             }
             (columns, _) => columns?,

@@ -9,9 +9,11 @@ pub mod bounds;
 mod codes;
 pub mod denial;
 pub mod detail;
+pub mod reason;
 
 pub use self::codes::{PAGES, Retry, codes, retry_of};
 pub use self::detail::ErrorDetail;
+pub use self::reason::Reason;
 
 use std::fmt;
 use std::time::Duration;
@@ -54,6 +56,7 @@ struct ErrorFields {
     database: Option<String>,
     hint: Option<String>,
     sqlstate: Option<String>,
+    reason: Option<Reason>,
     position: Option<usize>,
     retry_after: Option<Duration>,
     /// True if this situation passes, of a code for which that [depends](Retry::Depends).
@@ -79,6 +82,7 @@ impl Error {
             database: None,
             hint: None,
             sqlstate: None,
+            reason: None,
             position: None,
             retry_after: None,
             passes: false,
@@ -335,6 +339,20 @@ impl Error {
         self
     }
 
+    /// Adds the database's reason to refuse the statement.
+    #[must_use]
+    pub fn because(mut self, reason: Option<Reason>) -> Self {
+        self.0.reason = reason;
+        self
+    }
+
+    /// Adds the SQLSTATE and the reason of the `cause`.
+    #[must_use]
+    pub fn state_of(mut self, cause: &Self) -> Self {
+        self.0.sqlstate.clone_from(&cause.0.sqlstate);
+        self.because(cause.0.reason)
+    }
+
     /// Adds the place of the error in the statement's text, in bytes from its start.
     #[must_use]
     pub fn position(mut self, offset: usize) -> Self {
@@ -367,6 +385,7 @@ impl Error {
             database,
             hint,
             sqlstate,
+            reason,
             position,
             retry_after,
             passes,
@@ -384,6 +403,7 @@ impl Error {
             database: database.clone(),
             hint: hint.clone(),
             sqlstate: sqlstate.clone(),
+            reason: *reason,
             position: *position,
             retry_after: *retry_after,
             passes: *passes,
@@ -472,6 +492,11 @@ impl Error {
     /// The database's SQLSTATE.
     pub fn sqlstate_text(&self) -> Option<&str> {
         self.0.sqlstate.as_deref()
+    }
+
+    /// The database's reason to refuse the statement, if the server treats it differently.
+    pub fn reason(&self) -> Option<Reason> {
+        self.0.reason
     }
 
     /// The place in the statement's text, in bytes from its start.

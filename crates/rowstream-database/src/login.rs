@@ -42,11 +42,8 @@ impl ConnectError {
 
     /// The error of a request that needed the source `name`.
     pub fn of_source(self, name: &str) -> Error {
-        let error = Error::source_unavailable(format!("source `{name}` cannot be reached"));
-        let error = match self.cause.sqlstate_text() {
-            Some(sqlstate) => error.sqlstate(sqlstate),
-            None => error,
-        };
+        let message = format!("source `{name}` cannot be reached");
+        let error = Error::source_unavailable(message).state_of(&self.cause);
         let words = match std::error::Error::source(&self.cause) {
             Some(deeper) => format!("{}: {deeper}", self.cause),
             None => self.cause.to_string(),

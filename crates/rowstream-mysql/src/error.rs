@@ -2,10 +2,10 @@
 
 use http::StatusCode;
 use rowstream_core::Error;
-use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
+use rowstream_core::error::{INVALID_DATA, Reason, STATEMENT_TIMEOUT};
 use std::time::Duration;
 
-use rowstream_database::refused::general;
+use rowstream_database::refused::{general, reason_of_state};
 
 /// The contents of an ERR packet.
 #[derive(Debug, Clone)]
@@ -76,6 +76,7 @@ impl DatabaseError {
             true => Error::new(code, status, self.message),
             false => Error::new(code, status, general(code)).database(self.message),
         };
+        error = error.because(reason(self.number, &self.sqlstate));
         if let Some(remedy) = remedy {
             error = error.hint(remedy);
         }
@@ -124,6 +125,17 @@ fn classify(number: u16, sqlstate: &str) -> (&'static str, StatusCode) {
         _ if sqlstate == SIGNALLED => (INVALID_DATA, StatusCode::BAD_REQUEST),
         (_, "23") => ("conflict", StatusCode::CONFLICT),
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// The reason to refuse a statement.
+fn reason(number: u16, sqlstate: &str) -> Option<Reason> {
+    match number {
+        // ER_NON_UNIQ_ERROR
+        1052 => Some(Reason::Column),
+        // ER_VIEW_NO_EXPLAIN
+        1345 => Some(Reason::Unexplained),
+        _ => reason_of_state(sqlstate),
     }
 }
 
@@ -190,6 +202,19 @@ mod tests {
             (0, "é", 500),
         ] {
             assert_eq!(classify(number, sqlstate).1, status, "{number} {sqlstate}");
+        }
+    }
+
+    #[test]
+    fn numbers_give_reasons_that_sqlstates_hide() {
+        for (number, sqlstate, expected) in [
+            (1052, "23000", Some(Reason::Column)),
+            (1054, "42S22", Some(Reason::Column)),
+            (1146, "42S02", Some(Reason::Statement)),
+            (1345, "HY000", Some(Reason::Unexplained)),
+            (1205, "HY000", None),
+        ] {
+            assert_eq!(reason(number, sqlstate), expected, "{number} {sqlstate}");
         }
     }
 

@@ -5,11 +5,11 @@ use http::StatusCode;
 use postgres_protocol::message::backend::ErrorResponseBody;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::list;
-use rowstream_core::error::{INVALID_DATA, STATEMENT_TIMEOUT};
+use rowstream_core::error::{INVALID_DATA, Reason, STATEMENT_TIMEOUT};
 use rowstream_encode::{Column, ColumnKind};
 use std::time::Duration;
 
-use rowstream_database::refused::general;
+use rowstream_database::refused::{general, reason_of_state};
 
 /// The fields of an `ErrorResponse` that we use (PostgreSQL manual, "Error and Notice Message
 /// Fields").
@@ -179,7 +179,7 @@ impl DatabaseError {
         if let Some(hint) = self.hint.or(remedy) {
             error = error.hint(hint);
         }
-        error = error.sqlstate(self.sqlstate);
+        error = error.because(reason(&self.sqlstate, offset)).sqlstate(self.sqlstate);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             error = error.retry_after(Duration::from_secs(1));
         }
@@ -209,6 +209,15 @@ fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
         ("22", _) | (_, "P0001") => (INVALID_DATA, StatusCode::BAD_REQUEST),
         ("23", _) => ("conflict", StatusCode::CONFLICT),
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// The reason to refuse a statement. A result of a wrong type is that of an operator only if it has a
+/// place in the statement. That of a function has none.
+fn reason(sqlstate: &str, offset: Option<usize>) -> Option<Reason> {
+    match sqlstate {
+        "42804" if offset.is_some() => Some(Reason::Operator),
+        _ => reason_of_state(sqlstate),
     }
 }
 
@@ -283,6 +292,13 @@ mod tests {
         ] {
             assert_eq!(classify(sqlstate).1, status, "{sqlstate}");
         }
+    }
+
+    #[test]
+    fn a_wrong_type_is_that_of_an_operator_only_if_it_has_a_place() {
+        let error = || DatabaseError { sqlstate: "42804".to_owned(), ..DatabaseError::default() };
+        assert_eq!(error().into_refusal(Some(7)).reason(), Some(Reason::Operator));
+        assert_eq!(error().into_error().reason(), Some(Reason::Statement));
     }
 
     /// "cannot insert multiple commands into a prepared statement" has no place either.

@@ -5,7 +5,7 @@ use std::path::Path;
 use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::error::{INVALID_DATA, SOURCE_DAMAGED};
-use rowstream_database::refused::general;
+use rowstream_database::refused::{general, reason_of_text};
 use rusqlite::{ErrorCode, ffi};
 use rustix::fs::{Access, access};
 
@@ -141,6 +141,7 @@ fn statement_failed(message: &str, cause: ffi::Error) -> Error {
         format!("the database refused the statement (SQLite code {code})"),
     )
     .database(format!("{message} (SQLite code {code})"))
+    .because(reason_of_text(message))
 }
 
 /// The statement's columns differ from those that the response has announced.

@@ -23,6 +23,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use rowstream_core::Error;
+use rowstream_core::error::Reason;
 use rowstream_core::sql::dialect::{Dialect, Placeholders};
 use rowstream_core::sql::{Outline, UNIONS, numbered_placeholders};
 
@@ -30,9 +31,6 @@ use super::super::refine::without_order;
 use super::super::{Endpoint, NestedRows, Statement};
 use super::{KeyColumn, KeyRefusal, RowKey, direction};
 use crate::database;
-
-/// PostgreSQL's SQLSTATE for two collations of one order.
-const COLLATION_MISMATCH: &str = "42P21";
 
 /// The alias of the parents' rows.
 const PARENTS: &str = "rowstream_parents";
@@ -67,13 +65,13 @@ impl NestedStatement {
     /// The error of columns with different collations. `None` if the error of `collated` is another
     /// one. PostgreSQL's message names the collations.
     pub fn explain_collations(error: &Error, own: &Statement, parent: &str) -> Option<Error> {
-        if error.sqlstate_text() != Some(COLLATION_MISMATCH) {
+        if error.reason() != Some(Reason::Collations) {
             return None;
         }
         let text = error.to_string();
         // The second one is that of the parent.
         let collation = text.split('"').nth(3).map_or_else(|| "…".to_owned(), |name| format!("\"{name}\""));
-        Some(Self::collations_differ(own, parent, &collation).sqlstate(COLLATION_MISMATCH).cause(text))
+        Some(Self::collations_differ(own, parent, &collation).state_of(error).cause(text))
     }
 
     /// The error of columns with another collation than those of the parent, which have this one.

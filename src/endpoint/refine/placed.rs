@@ -14,7 +14,7 @@ use std::ops::Range;
 use rowstream_core::Error;
 use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::diagnostic::{File, shown};
-use rowstream_core::error::STATEMENT_FAILED;
+use rowstream_core::error::{Reason, STATEMENT_FAILED};
 use rowstream_core::filter::{OrderTerm, Refinement};
 use rowstream_core::sql::Outline;
 use rowstream_core::sql::dialect::Dialect;
@@ -44,23 +44,11 @@ fn is_off(value: &Value<'_>) -> bool {
     }
 }
 
-/// True if the database doesn't know a column by its name, or knows several.
-fn refuses_name(error: &Error) -> bool {
-    const STATES: [&str; 3] = ["42702", "42703", "42S22"];
-    // SQLite, MariaDB and DuckDB have no state of their own for some of these.
-    const TEXTS: [&str; 4] =
-        ["ambiguous", "no such column", "referenced column", "does not match any column in the result set"];
-    let text = error.to_string().to_lowercase();
-    error.sqlstate_text().is_some_and(|state| STATES.contains(&state))
-        || TEXTS.iter().any(|part| text.contains(part))
-}
-
 /// True if the database refuses the order of a request, although the statement itself may be right:
 /// a name, or an expression that `distinct` and `union` don't allow there.
 pub(crate) fn refuses_order(error: &Error) -> bool {
-    const STATES: [&str; 2] = ["42P10", "0A000"];
     error.code() == STATEMENT_FAILED
-        && (refuses_name(error) || error.sqlstate_text().is_some_and(|state| STATES.contains(&state)))
+        && matches!(error.reason(), Some(Reason::Column | Reason::Order | Reason::Unsupported))
 }
 
 impl RefineValues<'_> {
@@ -100,10 +88,10 @@ impl RefineSettings {
         let (Some(_), Some(term)) = (&self.place, example.order.first()) else { return error };
         let message =
             format!("the database can't sort by {}, which `sort` allows: {error}", shown(&term.column));
-        let hint = match (refuses_name(&error), &self.sort) {
-            (true, _) => "give the column a name of its own: `orders.total as total`",
-            (false, Allowed::These(_)) => error.hint_text().unwrap_or("leave the column out of `sort`"),
-            (false, Allowed::All) => {
+        let hint = match (error.reason(), &self.sort) {
+            (Some(Reason::Column), _) => "give the column a name of its own: `orders.total as total`",
+            (_, Allowed::These(_)) => error.hint_text().unwrap_or("leave the column out of `sort`"),
+            (_, Allowed::All) => {
                 "name the columns that requests may sort by: `sort = [\"created\", \"-id\"]`"
             }
         };

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::error::STATEMENT_TIMEOUT;
-use rowstream_database::refused::general;
+use rowstream_database::refused::{general, reason_of_text};
 
 /// The gRPC codes that we treat differently.
 pub(super) mod code {
@@ -113,5 +113,5 @@ fn of_status(source: &str, code: u32, message: String) -> Error {
         }
         _ => ("statement_failed", StatusCode::INTERNAL_SERVER_ERROR),
     };
-    Error::new(name, status, general(name)).database(message)
+    Error::new(name, status, general(name)).because(reason_of_text(&message)).database(message)
 }

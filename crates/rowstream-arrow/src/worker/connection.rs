@@ -18,7 +18,7 @@ use rowstream_core::sql::{LimitPart, limit_placeholders};
 use rowstream_database::Statement;
 use rowstream_database::blocking::{self, DriverConnection, DriverRows, Failure};
 use rowstream_database::login::ConnectError;
-use rowstream_database::refused::general;
+use rowstream_database::refused::{general, reason_of_state, reason_of_text};
 use rowstream_encode::{Column, ColumnKind};
 use tokio::runtime::Handle;
 
@@ -557,7 +557,9 @@ fn of_driver(source: &str, failed: Failed) -> Error {
         Fault::Data => (INVALID_DATA, StatusCode::BAD_REQUEST),
         Fault::Cancelled => (STATEMENT_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
     };
-    let error = Error::new(code, status, general(code)).database(message);
+    // The text is more precise than a general SQLSTATE.
+    let reason = reason_of_text(&message).or_else(|| reason_of_state(sqlstate.as_deref()?));
+    let error = Error::new(code, status, general(code)).because(reason).database(message);
     match sqlstate {
         Some(sqlstate) => error.sqlstate(sqlstate),
         None => error,
