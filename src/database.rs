@@ -25,7 +25,7 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_core::sql::dialect::Location;
 use rowstream_database::{
-    ChangeSource, Database, DatabaseRow, DatabaseSession, LookupAnswer, Ping, RowLayout,
+    ChangeSource, Database, DatabaseRow, DatabaseSession, LookupAnswer, Ping, RowLayout, TableParts as _,
 };
 use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
@@ -33,11 +33,10 @@ use {rowstream_mysql as mysql, rowstream_postgres as postgres, rowstream_sqlite 
 
 pub(crate) use rowstream_database::table_files::{DatabaseFile, is_csv, is_table_file};
 pub use rowstream_database::{
-    Batch, HostReport, ResultSet, RowOrder, RowPlace, RowSource, ShardRead, SharedLookups, Sizes, Snapshot,
-    Statement, TableSnapshot,
+    Actor, Batch, HostReport, PartsKind, PartsRequest, ResultSet, RowOrder, RowPlace, RowSource, ShardRead,
+    SharedLookups, Sizes, Snapshot, Statement, TableSnapshot,
 };
 pub(crate) use rowstream_database::{Elsewhere, OwnSetting, SourceContext};
-pub use rowstream_postgres::Actor;
 
 /// Generates the enums of all databases, with a static match in each method.
 macro_rules! databases {
@@ -58,6 +57,11 @@ macro_rules! databases {
         /// The rows of a lookup on a shared connection. All have been received.
         pub enum Answer {
             $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(<$module::Source as Database>::Answer),)+
+        }
+
+        /// Sessions that read parts of one table in parallel. Boxed like a [`Session`].
+        pub(crate) enum TableParts {
+            $($(#[$doc])+ $(#[cfg(feature = $feature)])? $name(Box<<$module::Source as Database>::Parts>),)+
         }
 
         /// One row, lent by its session.
@@ -121,6 +125,11 @@ macro_rules! databases {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name => <$module::Source as Database>::SETTINGS,)+
                 }
+            }
+
+            /// True if a source of this kind can have the setting `name`, and others can't.
+            pub(crate) fn has(self, name: &str) -> bool {
+                self.settings().iter().any(|setting| setting.name == name)
             }
 
             /// See [`Database::LOOKUP_PATIENCE`].
@@ -312,6 +321,35 @@ macro_rules! databases {
                 match self {
                     $($(#[cfg(feature = $feature)])? Self::$name(source) => {
                         Database::acquire(source, snapshot, priority, patience).await.map(Box::new).map(Session::$name)
+                    })+
+                }
+            }
+
+            /// See [`Database::acquire_parts`].
+            ///
+            /// # Errors
+            /// The pool's (503, 504), and those of the database.
+            pub(crate) async fn acquire_parts(
+                &self,
+                read: PartsRequest<'_>,
+                priority: Priority,
+                patience: Patience<'_>,
+            ) -> Result<TableParts, Error> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => {
+                        Database::acquire_parts(source, read, priority, patience).await.map(Box::new).map(TableParts::$name)
+                    })+
+                }
+            }
+
+            /// See [`Database::acting`].
+            ///
+            /// # Errors
+            /// The database has no roles for requests.
+            pub(crate) fn acting(&self, actor: &Arc<Actor>) -> Result<Self, Error> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(source) => {
+                        Database::acting(source, Arc::clone(actor)).map(Self::$name)
                     })+
                 }
             }
@@ -522,6 +560,51 @@ macro_rules! databases {
             }
         }
 
+        impl TableParts {
+            /// The parts that they read.
+            pub(crate) fn kind(&self) -> PartsKind<'_> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(parts) => parts.kind(),)+
+                }
+            }
+
+            /// See [`Session::read_by`].
+            pub(crate) fn read_by(&self) -> Option<Instant> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(parts) => parts.read_by(),)+
+                }
+            }
+
+            /// Prepares the statement for one part, whose bounds are its last two arguments.
+            ///
+            /// # Errors
+            /// The database's error for the statement.
+            pub(crate) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(parts) => parts.prepare(statement).await,)+
+                }
+            }
+
+            /// Starts the statement for each part, with `args` and the bounds.
+            pub(crate) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(parts) => parts.execute(index, args),)+
+                }
+            }
+
+            /// The next row of any part, lent until the next call; `None` after the last row of all.
+            ///
+            /// # Errors
+            /// A part or its connection failed. Nothing may be polled after an error.
+            pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+                match self {
+                    $($(#[cfg(feature = $feature)])? Self::$name(parts) => {
+                        parts.poll_row(cx).map_ok(|row| row.map(Row::$name))
+                    })+
+                }
+            }
+        }
+
         impl Row<'_> {
             /// Writes the row's values to `out`.
             ///
@@ -575,109 +658,6 @@ databases! {
     Odbc => odbc if "odbc",
     /// A server of Arrow Flight SQL.
     Flight => flight if "flight",
-}
-
-impl AnyDatabase {
-    /// Waits for a connection, to read parts of a table from one snapshot. Also takes other
-    /// connections that are free at once, up to the requested total.
-    ///
-    /// # Errors
-    /// The pool's (503, 504), or 503 if the database can't be reached. The table doesn't exist, or
-    /// the database can't read parts.
-    pub(crate) async fn acquire_parts(
-        &self,
-        table: &str,
-        most: usize,
-        priority: Priority,
-        patience: Patience<'_>,
-    ) -> Result<TableParts, Error> {
-        match self {
-            Self::Postgres(source) => {
-                let parts = source.acquire_parts(table, most, priority, patience).await?;
-                Ok(TableParts(Box::new(parts)))
-            }
-            _ => Err(Error::endpoint("this database does not read parts of a table")),
-        }
-    }
-
-    /// Waits for a connection that reads one shard of a table. A new snapshot is kept for a while.
-    ///
-    /// # Errors
-    /// The pool's (503, 504). 503 if the database can't be reached or keeps too many snapshots, or
-    /// if a transaction waits for an exclusive lock on the table. 410 if the snapshot has expired.
-    /// The table doesn't exist, or the database can't read parts.
-    pub(crate) async fn acquire_shard(
-        &self,
-        read: ShardRead<'_>,
-        priority: Priority,
-        patience: Patience<'_>,
-    ) -> Result<TableParts, Error> {
-        match self {
-            Self::Postgres(source) => {
-                let parts = source.acquire_shard(read, priority, patience).await?;
-                Ok(TableParts(Box::new(parts)))
-            }
-            _ => Err(Error::endpoint("this database does not read parts of a table")),
-        }
-    }
-
-    /// The same database, with statements that run as `actor`.
-    ///
-    /// # Errors
-    /// The database has no roles for requests.
-    pub(crate) fn acting(&self, actor: &Arc<Actor>) -> Result<Self, Error> {
-        match self {
-            Self::Postgres(source) => Ok(Self::Postgres(source.acting(Arc::clone(actor)))),
-            _ => Err(Error::endpoint("this database has no roles for requests")),
-        }
-    }
-}
-
-/// Sessions that read parts of one table in parallel. The calls are those of a [`Session`] with one
-/// statement.
-pub(crate) struct TableParts(Box<postgres::Parts>);
-
-impl TableParts {
-    /// The number of sessions.
-    pub(crate) fn len(&self) -> usize {
-        self.0.sessions()
-    }
-
-    /// See [`Session::read_by`].
-    pub(crate) fn read_by(&self) -> Option<Instant> {
-        self.0.read_by()
-    }
-
-    /// The snapshot for reading the other shards; `None` if these are all parts.
-    pub(crate) fn shared_snapshot(&self) -> Option<&TableSnapshot> {
-        self.0.shared_snapshot()
-    }
-
-    /// True if the rows are in the order of their places.
-    pub(crate) fn are_by_place(&self) -> bool {
-        self.0.are_by_place()
-    }
-
-    /// Prepares the statement for one part, whose bounds are its last two arguments.
-    ///
-    /// # Errors
-    /// The database's error for the statement.
-    pub(crate) async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
-        self.0.prepare(statement).await
-    }
-
-    /// Starts the statement for each part, with `args` and the bounds.
-    pub(crate) fn execute(&mut self, index: usize, args: &[&ParamValue]) {
-        self.0.execute(index, args);
-    }
-
-    /// The next row of any part, lent until the next call; `None` after the last row of all.
-    ///
-    /// # Errors
-    /// A part or its connection failed. Nothing may be polled after an error.
-    pub(crate) fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
-        self.0.poll_row(cx).map_ok(|row| row.map(Row::Postgres))
-    }
 }
 
 impl DatabaseKind {

@@ -11,7 +11,7 @@ use rowstream_core::sql::dialect::Location;
 use super::{Failure, block_on};
 use crate::check::{self, CheckedEndpoint};
 use crate::config::{Config, Token};
-use crate::database::{DatabaseKind, is_csv};
+use crate::database::is_csv;
 use crate::server::EndpointOrigin;
 use crate::source::{Source, SourceConfig, SourceKind};
 use crate::tables::{self, CatalogTables, EndpointFile, Table};
@@ -99,7 +99,7 @@ pub(super) fn accepted(
 /// Sets the pooler's mode if the user gave one.
 pub(super) fn set_pooler(source: &mut SourceConfig, pooler: Option<PoolerMode>) -> Result<(), Failure> {
     let Some(pooler) = pooler else { return Ok(()) };
-    if source.kind != SourceKind::Sql(DatabaseKind::Postgres) {
+    if !matches!(source.kind, SourceKind::Sql(database) if database.has("pooler")) {
         return Err(Failure::Message("`--pooler` is for PostgreSQL".to_owned()));
     }
     source.pooler = match pooler {

@@ -100,16 +100,12 @@ fn is_refused(setting: &OwnSetting, database: DatabaseKind, is_chosen: bool) -> 
         Elsewhere::IgnoredIfChosen => is_chosen,
         Elsewhere::Ignored => true,
     };
-    !is_lenient && !has(database, setting)
-}
-
-fn has(database: DatabaseKind, setting: &OwnSetting) -> bool {
-    database.settings().iter().any(|own| own.name == setting.name)
+    !is_lenient && !database.has(setting.name)
 }
 
 /// The message that a setting is for other databases than that of its source.
 fn is_for_others(setting: &OwnSetting) -> String {
-    let databases = DatabaseKind::ALL.iter().filter(|database| has(**database, setting));
+    let databases = DatabaseKind::ALL.iter().filter(|database| database.has(setting.name));
     let names: Vec<_> = databases.map(|database| database.dialect().name).collect();
     format!("`{}` is for {}", setting.name, names.join(", "))
 }
@@ -316,7 +312,7 @@ mod tests {
                     .map(|url| errors(&format!("main = {{ url = '{url}', {name} = {value}{claim} }}")));
                 let expected = format!("`{name}` is for ");
                 let (of_fixed, of_chosen) = match setting.elsewhere {
-                    _ if has(*kind, setting) => (false, false),
+                    _ if kind.has(setting.name) => (false, false),
                     Elsewhere::Refused => (true, true),
                     Elsewhere::IgnoredIfChosen => (true, false),
                     Elsewhere::Ignored => (false, false),

@@ -9,7 +9,7 @@ use rowstream_core::params::ParamType;
 use rowstream_core::pool::{Pool, Waiter};
 use rowstream_core::sql::Sql;
 use rowstream_core::sql::dialect::samples;
-use rowstream_database::NoAnswer;
+use rowstream_database::{NoAnswer, NoParts};
 use rowstream_encode::{ColumnKind, RowEncoder, Shape, Value};
 
 use super::*;
@@ -40,6 +40,7 @@ mod memory {
         type Connection = ();
         type Session = Session;
         type Answer = NoAnswer<Session>;
+        type Parts = NoParts<Session>;
         type Changes = Changes;
         type Probe = Changes;
 

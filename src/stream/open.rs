@@ -21,7 +21,7 @@ use super::producer::Producer;
 use super::steps::{Step, pieces, prepared};
 use super::{RowsRequest, SHORT_PAGE, refcursor};
 use crate::completeness::events;
-use crate::database::{self, RowOrder, ShardRead, Snapshot, TableParts};
+use crate::database::{self, PartsKind, PartsRequest, RowOrder, ShardRead, Snapshot, TableParts};
 use crate::endpoint::{
     Cardinality, Endpoint, Handler, OneRow, ParallelRead, PartStatement, Piece, RowKey, Shards, Statement,
 };
@@ -369,13 +369,13 @@ async fn begin(
         (None, None) => Producer::Statements(database.acquire(snapshot, priority, patience).await?),
         // Boxed, because few requests need it and all would carry it.
         (None, Some(ParallelRead { parts, divided })) => {
-            let acquired = database.acquire_parts(&divided.table, *parts, priority, patience);
-            Producer::Parts(Box::pin(acquired).await?)
+            let read = PartsRequest::All { table: &divided.table, most: *parts };
+            Producer::Parts(Box::pin(database.acquire_parts(read, priority, patience)).await?)
         }
         (Some(requested), _) => {
             let shards = endpoint.shards().ok_or_else(|| Error::endpoint("this endpoint has no shards"))?;
-            let read = shard_read(shards, requested, reading, values)?;
-            Producer::Parts(Box::pin(database.acquire_shard(read, priority, patience)).await?)
+            let read = PartsRequest::Shard(shard_read(shards, requested, reading, values)?);
+            Producer::Parts(Box::pin(database.acquire_parts(read, priority, patience)).await?)
         }
     };
     drop(wait);
@@ -412,17 +412,18 @@ fn shard_cursors(
     values: &[ParamValue],
 ) -> Option<Box<Signer>> {
     let (shards, requested) = (endpoint.shards()?, reading.shard.as_ref()?);
-    let snapshot = parts.shared_snapshot().filter(|_| parts.are_by_place())?;
+    let PartsKind::Shard { snapshot, is_by_place: true } = parts.kind() else { return None };
     // Boxed, because few requests need it and all would carry it.
     Some(Box::new(shards.cursors(requested.shard, snapshot, values)))
 }
 
 /// The description of the parts that a response reads.
 fn part(endpoint: &Endpoint, reading: &RowsRequest, parts: &TableParts, values: &[ParamValue]) -> ReadPart {
-    match (endpoint.shards(), &reading.shard, parts.shared_snapshot()) {
-        (Some(shards), Some(asked), Some(snapshot)) => {
+    match (endpoint.shards(), &reading.shard, parts.kind()) {
+        (Some(shards), Some(asked), PartsKind::Shard { snapshot, .. }) => {
             ReadPart::Shard(shards.seal(snapshot, asked.shard.of, values))
         }
-        _ => ReadPart::All(parts.len()),
+        (.., PartsKind::All(sessions)) => ReadPart::All(sessions),
+        (.., PartsKind::Shard { .. }) => ReadPart::All(1),
     }
 }

@@ -75,6 +75,7 @@
 // Tests may unwrap; what runs in production may not.
 #![warn(clippy::unwrap_used)]
 
+mod actor;
 pub mod blocking;
 pub mod buffers;
 pub mod credentials;
@@ -82,6 +83,7 @@ pub mod json;
 pub mod login;
 pub mod lookups;
 mod own_settings;
+mod parts;
 pub mod password_command;
 pub mod pipeline;
 pub mod portions;
@@ -109,7 +111,9 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_encode::{Column, RowWriter};
 
+pub use self::actor::Actor;
 pub use self::own_settings::{Elsewhere, OwnSetting, SourceContext};
+pub use self::parts::{NoParts, PartsKind, PartsRequest, TableParts};
 pub use self::shard_read::{RowOrder, RowPlace, ShardRead};
 pub use self::table_snapshot::TableSnapshot;
 
@@ -212,6 +216,8 @@ pub trait Database: Clone + Send + Sync + 'static {
     type Session: DatabaseSession;
     /// The rows of a lookup on a shared connection; [`NoAnswer`] if the database shares none.
     type Answer: LookupAnswer;
+    /// Sessions that read parts of a table in parallel; [`NoParts`] if the database can't.
+    type Parts: TableParts;
     /// Detects that rows may have been committed.
     type Changes: ChangeSource;
     /// Checks if the database can be reached.
@@ -261,6 +267,30 @@ pub trait Database: Clone + Send + Sync + 'static {
         priority: Priority,
         patience: Patience<'_>,
     ) -> impl Future<Output = Result<Self::Session, Error>>;
+
+    /// Waits for a connection that reads a shard of a table, or all its parts. Then it also takes
+    /// other connections that are free at once. A new snapshot of a shard is kept for a while.
+    ///
+    /// # Errors
+    /// The pool's (503, 504). 503 if the database can't be reached or keeps too many snapshots, or
+    /// if a transaction waits for an exclusive lock on the table. 410 if the snapshot has expired.
+    /// The table doesn't exist, or the database can't read parts.
+    fn acquire_parts(
+        &self,
+        _read: PartsRequest<'_>,
+        _priority: Priority,
+        _patience: Patience<'_>,
+    ) -> impl Future<Output = Result<Self::Parts, Error>> {
+        std::future::ready(Err(Error::endpoint("this database does not read parts of a table")))
+    }
+
+    /// The same database, with statements that run as `actor`.
+    ///
+    /// # Errors
+    /// The database has no roles for requests.
+    fn acting(&self, _actor: Arc<Actor>) -> Result<Self, Error> {
+        Err(Error::endpoint("this database has no roles for requests"))
+    }
 
     /// Detects commits: by notifications on `channel`, or by a query once per `every`. It
     /// has its own connection, outside of the pool.

@@ -69,8 +69,8 @@ use rowstream_encode::Column;
 use connect::Connection;
 use rowstream_database::pipeline::{PATIENCE, Pipelines};
 use rowstream_database::{
-    Database, DatabaseSession, HostReport, LookupAnswer, OwnSetting, ResultSet, RowSource, SharedLookups,
-    Sizes, Snapshot, Statement, login, lookups, password_command, portions,
+    Database, DatabaseSession, HostReport, LookupAnswer, NoParts, OwnSetting, ResultSet, RowSource,
+    SharedLookups, Sizes, Snapshot, Statement, login, lookups, password_command, portions,
 };
 use statement::{Descriptions, StatementDescription};
 
@@ -115,6 +115,7 @@ impl Database for Source {
     type Connection = Connection;
     type Session = Session;
     type Answer = Answer;
+    type Parts = NoParts<Session>;
     type Changes = Changes;
     type Probe = Probe;
 

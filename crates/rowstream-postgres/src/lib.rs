@@ -77,8 +77,8 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_database::pipeline::{PATIENCE, Pipelines};
 use rowstream_database::{
-    Database, HostReport, LookupAnswer, OwnSetting, ShardRead, SharedLookups, Sizes, Snapshot, Statement,
-    lookups, portions,
+    Actor, Database, HostReport, LookupAnswer, OwnSetting, PartsRequest, SharedLookups, Sizes, Snapshot,
+    Statement, lookups, portions,
 };
 use rowstream_encode::Column;
 
@@ -89,7 +89,6 @@ use session::{Functions, Snapshots};
 use statement::{Descriptions, StatementDescription};
 use types::Types;
 
-pub use actor::Actor;
 pub use changes::Changes;
 pub use dialect::DIALECT;
 pub use probe::Probe;
@@ -139,38 +138,6 @@ impl SourceState {
 }
 
 impl Source {
-    /// Waits for a connection, to read parts of a table from one snapshot. Also takes other
-    /// connections that are free at once, up to the requested total.
-    ///
-    /// # Errors
-    /// The pool's (503, 504), or 503 if the database can't be reached. The table doesn't exist, or
-    /// can't be read in parts.
-    pub async fn acquire_parts(
-        &self,
-        table: &str,
-        most: usize,
-        priority: Priority,
-        patience: Patience<'_>,
-    ) -> Result<Parts, Error> {
-        let first = self.acquire(Snapshot::Transaction, priority, patience).await?;
-        Parts::begin(first, self, priority, patience.client(), table, most).await
-    }
-
-    /// Waits for a connection that reads one shard of a table. A new snapshot is kept for a while.
-    ///
-    /// # Errors
-    /// The pool's (503, 504). 503 if the database can't be reached or keeps too many snapshots, or
-    /// if a transaction waits for an exclusive lock on the table. 410 if the snapshot has expired.
-    /// The table doesn't exist, or can't be read in parts.
-    pub async fn acquire_shard(
-        &self,
-        read: ShardRead<'_>,
-        priority: Priority,
-        patience: Patience<'_>,
-    ) -> Result<Parts, Error> {
-        Parts::of_shard(self, read, priority, patience).await
-    }
-
     /// A further session for a response that has one already, if a connection is free at once.
     pub async fn another(self, priority: Priority, client: Client) -> Option<Session> {
         let place = self.0.pool.try_acquire_at(&(), priority, client)?;
@@ -191,17 +158,13 @@ impl Source {
             None => Ok(()),
         }
     }
-
-    /// The same database, with statements that run as `actor`.
-    pub fn acting(&self, actor: Arc<Actor>) -> Self {
-        Self(Arc::clone(&self.0), Some(actor))
-    }
 }
 
 impl Database for Source {
     type Connection = Connection;
     type Session = Session;
     type Answer = Answer;
+    type Parts = Parts;
     type Changes = Changes;
     type Probe = Probe;
 
@@ -264,6 +227,25 @@ impl Database for Source {
         }
         self.learn_role(&mut connection).await?;
         Ok(Session::new(Arc::clone(&self.0), place, connection, snapshot, self.1.clone()))
+    }
+
+    async fn acquire_parts(
+        &self,
+        read: PartsRequest<'_>,
+        priority: Priority,
+        patience: Patience<'_>,
+    ) -> Result<Parts, Error> {
+        match read {
+            PartsRequest::All { table, most } => {
+                let first = self.acquire(Snapshot::Transaction, priority, patience).await?;
+                Parts::begin(first, self, priority, patience.client(), table, most).await
+            }
+            PartsRequest::Shard(read) => Parts::of_shard(self, read, priority, patience).await,
+        }
+    }
+
+    fn acting(&self, actor: Arc<Actor>) -> Result<Self, Error> {
+        Ok(Self(Arc::clone(&self.0), Some(actor)))
     }
 
     async fn changes(&self, channel: Option<&str>, every: Duration) -> Result<Changes, Error> {

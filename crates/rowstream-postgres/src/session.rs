@@ -75,7 +75,7 @@ use rowstream_core::error::STATEMENT_TIMEOUT;
 use rowstream_core::params::ParamValue;
 use rowstream_core::pool::Lease;
 use rowstream_database::pipeline::PATIENCE;
-use rowstream_database::{DatabaseSession, RowSource, Snapshot, Statement};
+use rowstream_database::{Actor, DatabaseSession, RowSource, Snapshot, Statement};
 use rowstream_encode::Column;
 use tokio::runtime::Handle;
 
@@ -86,14 +86,14 @@ use self::parameters::{ParsedStatement, of_parameters};
 pub use self::parts::Parts;
 use self::refcursor::Refcursor;
 pub(super) use self::snapshots::Snapshots;
-use super::actor::Settings;
+use super::SourceState;
+use super::actor::{self, Settings};
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::statement::{Field, Prepared, SentStatement, SessionEffect};
 use super::types::{ColumnType, catalog_query};
 use super::value::{Decoder, Row};
 use super::wire::Frame;
-use super::{Actor, SourceState};
 
 /// A connection must be ready again within this time after its response was dropped. Otherwise we
 /// close it.
@@ -332,7 +332,7 @@ impl Session {
         let Connection { is_pooled, letters, .. } = *self.connection();
         let settings = if is_pooled { self.shared.hosts.transaction_settings() } else { "" };
         // If the server refuses the role, the transaction fails, and so does everything after it.
-        let role = self.actor.as_ref().map_or_else(String::new, |actor| actor.sql(letters));
+        let role = self.actor.as_ref().map_or_else(String::new, |actor| actor::sql(actor, letters));
         // The claims are last, because a role may have a setting of that name.
         let of_role = self.role_settings().map_or("", Settings::sql);
         [self.isolation.begin(), settings, then, of_role, &role].concat()

@@ -42,8 +42,8 @@ use rowstream_core::settings::SourceSettings;
 use rowstream_core::sql::Dialect;
 use rowstream_database::statements::Statements;
 use rowstream_database::{
-    Batch, Database, DatabaseSession, NoAnswer, NoChanges, OwnSetting, Ping, Sizes, Snapshot, Statement,
-    login, password_command,
+    Batch, Database, DatabaseSession, NoAnswer, NoChanges, NoParts, OwnSetting, Ping, Sizes, Snapshot,
+    Statement, login, password_command,
 };
 use rowstream_encode::Column;
 
@@ -79,6 +79,7 @@ impl Database for Source {
     type Connection = FlightConnection;
     type Session = Session;
     type Answer = NoAnswer<Session>;
+    type Parts = NoParts<Session>;
     type Changes = NoChanges;
     type Probe = Probe;
 

@@ -65,8 +65,8 @@ use self::handover::WorkerReply;
 use self::lookups::LookupQueues;
 use self::statement_cache::StatementCache;
 use super::{
-    Batch, ChangeSource, Database, DatabaseRow, HostReport, OwnSetting, SharedLookups, Sizes, Snapshot,
-    Statement, lookups as shared,
+    Batch, ChangeSource, Database, DatabaseRow, HostReport, NoParts, OwnSetting, SharedLookups, Sizes,
+    Snapshot, Statement, lookups as shared,
 };
 
 /// For the library's callbacks, on a connection's thread: returns true if the running statement
@@ -384,6 +384,7 @@ impl<D: Driver> Database for Source<D> {
     type Connection = Connection<D>;
     type Session = Session<D>;
     type Answer = Answer<D>;
+    type Parts = NoParts<Session<D>>;
     type Changes = D::Changes;
     type Probe = Probe<D>;
 

@@ -43,7 +43,8 @@ use rowstream_core::client::Client;
 use rowstream_core::params::{ParamValue, Shard};
 use rowstream_core::pool::{Patience, Priority};
 use rowstream_database::{
-    Database, DatabaseSession, RowOrder, RowPlace, ShardRead, Snapshot, Statement, TableSnapshot,
+    Database, DatabaseSession, PartsKind, RowOrder, RowPlace, ShardRead, Snapshot, Statement, TableParts,
+    TableSnapshot,
 };
 use rowstream_encode::Column;
 
@@ -87,11 +88,6 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// See [`rowstream_database::DatabaseSession::read_by`].
-    pub fn read_by(&self) -> Option<Instant> {
-        self.sessions.iter().filter_map(DatabaseSession::read_by).min()
-    }
-
     /// Begins with `first`, and takes further connections while some are free and the table has
     /// enough pages for them. There are at most `most` in all.
     pub async fn begin(
@@ -185,26 +181,26 @@ impl Parts {
         })
     }
 
-    /// The snapshot, if other responses may read it too.
-    pub fn shared_snapshot(&self) -> Option<&TableSnapshot> {
-        self.is_shard.then_some(&self.snapshot)
+    fn next_turn(&mut self) {
+        (self.at, self.left) = ((self.at + 1) % self.sessions.len(), TURN);
+    }
+}
+
+impl TableParts for Parts {
+    type Row<'a> = Row<'a>;
+
+    fn kind(&self) -> PartsKind<'_> {
+        match self.is_shard {
+            true => PartsKind::Shard { snapshot: &self.snapshot, is_by_place: self.is_by_place },
+            false => PartsKind::All(self.sessions.len()),
+        }
     }
 
-    /// True if the rows are in the order of their places, as it was requested.
-    pub fn are_by_place(&self) -> bool {
-        self.is_by_place
+    fn read_by(&self) -> Option<Instant> {
+        self.sessions.iter().filter_map(DatabaseSession::read_by).min()
     }
 
-    /// The number of parts that are still read.
-    pub fn sessions(&self) -> usize {
-        self.sessions.len()
-    }
-
-    /// Prepares the statement for one part, whose bounds are its last two arguments.
-    ///
-    /// # Errors
-    /// The database's error for the statement.
-    pub async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
+    async fn prepare(&mut self, statement: &Statement) -> Result<Arc<[Column]>, Error> {
         let mut describing = Vec::new();
         for session in &mut self.sessions {
             describing.push(session.prepare(statement));
@@ -220,8 +216,7 @@ impl Parts {
         columns.ok_or_else(|| Error::protocol("no part is left to read"))
     }
 
-    /// Starts the statement for each part, with `args` and the bounds.
-    pub fn execute(&mut self, index: usize, args: &[&ParamValue]) {
+    fn execute(&mut self, index: usize, args: &[&ParamValue]) {
         let Shard { index: first, of } = self.shard;
         for (part, session) in (first..).zip(&mut self.sessions) {
             let bounds = bounds(self.snapshot.pages, part.into(), of.into());
@@ -233,11 +228,7 @@ impl Parts {
         }
     }
 
-    /// The next row of any part, lent until the next call; `None` after the last row of all.
-    ///
-    /// # Errors
-    /// A part or its connection failed. Nothing may be polled after an error.
-    pub fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
+    fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Row<'_>>, Error>> {
         let mut pending = 0;
         while pending < self.sessions.len() {
             match self.sessions[self.at].poll_row_frame(cx)? {
@@ -262,10 +253,6 @@ impl Parts {
             }
         }
         if self.sessions.is_empty() { Poll::Ready(Ok(None)) } else { Poll::Pending }
-    }
-
-    fn next_turn(&mut self) {
-        (self.at, self.left) = ((self.at + 1) % self.sessions.len(), TURN);
     }
 }
 
