@@ -31,6 +31,7 @@ use rowstream_encode::{Column, RowWriter};
 use tokio::sync::OwnedSemaphorePermit;
 use {rowstream_mysql as mysql, rowstream_postgres as postgres, rowstream_sqlite as sqlite};
 
+pub(crate) use rowstream_database::optional;
 pub(crate) use rowstream_database::table_files::{DatabaseFile, is_csv, is_table_file};
 pub use rowstream_database::{
     Actor, Batch, HostReport, PartsKind, PartsRequest, ResultSet, RowOrder, RowPlace, RowSource, ShardRead,

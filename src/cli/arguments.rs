@@ -14,6 +14,7 @@ use rowstream_core::log;
 
 use super::Cli;
 use crate::config::Config;
+use crate::database::DatabaseKind;
 
 /// The command that the variables of its flags don't name, because it's the main purpose of the
 /// program.
@@ -66,12 +67,14 @@ pub(super) fn warn_of_passwords() {
     }
 }
 
-/// Other sources of the password for this URL.
-fn password_places(word: &str) -> &'static str {
-    let scheme = word.split_once("://").map_or("", |(before, _)| before);
-    match scheme.ends_with("postgres") || scheme.ends_with("postgresql") {
-        true => "PGPASSWORD, into ~/.pgpass, or into ",
-        false => "",
+/// Other sources of the password for this URL, which its driver reads.
+fn password_places(word: &str) -> String {
+    let before = word.split_once("://").map_or("", |(before, _)| before);
+    let mut urls = DatabaseKind::ALL.iter().map(|database| &database.dialect().urls);
+    let urls = urls.find(|urls| urls.schemes.iter().any(|scheme| before.ends_with(scheme)));
+    match urls.map_or(&[][..], |urls| urls.password_places) {
+        [] => String::new(),
+        places => format!("{}, or into ", places.join(", into ")),
     }
 }
 

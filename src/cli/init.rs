@@ -190,7 +190,7 @@ fn url(source: &SourceConfig, dir: &Path) -> Result<(String, Option<String>), Fa
     let path = match location {
         Location::File if dir == Path::new(".") => PathBuf::from(file),
         Location::File => fs::canonicalize(file)?,
-        Location::Server | Location::Driver => PathBuf::new(),
+        Location::Server | Location::Driver { .. } | Location::ConnectionString => PathBuf::new(),
     };
     let url = format!("{scheme}:{}", path.display());
     if location == Location::File && !url.contains("${") {

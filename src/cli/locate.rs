@@ -77,21 +77,17 @@ pub(super) fn configuration(given: &Path) -> Result<PathBuf, Failure> {
     // The URL itself isn't shown, because it may contain a password.
     let (what, url) = match Config::shown_database(&database) {
         Some(url) => ("this".to_owned(), url),
-        None => (shown(&database), format!("{}:{database}", scheme(&database))),
+        None => {
+            // DuckDB also reads files as tables.
+            let kind = DatabaseFile::of(Path::new(&database)).unwrap_or(DatabaseFile::DuckDb);
+            (shown(&database), format!("{}:{database}", kind.scheme()))
+        }
     };
     let hint = format!(
         "`rowstream serve {url}` serves its tables, `rowstream init {url}` writes a configuration for it, \
          and `rowstream query {url} 'select …'` queries it"
     );
     Err(Failure::Message(format!("{what} is a database, not a configuration\n    hint: {hint}")))
-}
-
-/// The URL scheme for a database file, or for a file that DuckDB reads as a table.
-fn scheme(path: &str) -> &'static str {
-    match DatabaseFile::of(Path::new(path)) {
-        Some(DatabaseFile::Sqlite) => "sqlite",
-        _ => "duckdb",
-    }
 }
 
 /// The error if there's no file or folder at `given`.

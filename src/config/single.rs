@@ -120,7 +120,8 @@ fn locate(url: &str) -> Result<(String, Scheme), UrlError> {
             "write `postgres://user@host/database`, `sqlite:FILE` or the path of a SQLite file".to_owned();
         let is_duckdb = || DatabaseFile::of(path) == Some(DatabaseFile::DuckDb);
         if path.is_file() && (is_table_file(url) || is_duckdb()) {
-            return source::url(&format!("duckdb:{url}"), Path::new("")).map_err(|error| of_csv(url, error));
+            let with_scheme = format!("{}:{url}", DatabaseFile::DuckDb.scheme());
+            return source::url(&with_scheme, Path::new("")).map_err(|error| of_csv(url, error));
         }
         if let Some(database) = of_file() {
             return Ok((format!("{}:{url}", database.dialect().urls.schemes[0]), Scheme::Sql(database)));

@@ -13,20 +13,11 @@ use rowstream_core::settings::SettingOrigin;
 use rowstream_core::sql::dialect::{Dialect, Location};
 
 use super::features;
-use crate::database::{DatabaseKind, Elsewhere, OwnSetting, SourceContext};
+use crate::database::{DatabaseKind, Elsewhere, OwnSetting, SourceContext, optional};
 use crate::source::SourceConfig;
 
 /// The schemes of HTTP services.
 const HTTP: [&str; 2] = ["http", "https"];
-
-/// Databases that a build may lack: the scheme, the name, and the Cargo feature.
-const LEFT_OUT: [(&str, &str, &str); 5] = [
-    ("adbc", "drivers of ADBC", "adbc"),
-    ("duckdb", "DuckDB", "adbc"),
-    ("odbc", "ODBC", "odbc"),
-    ("flightsql", "Arrow Flight SQL", "flight"),
-    ("flightsql+tls", "Arrow Flight SQL", "flight"),
-];
 
 /// The kind of source that a URL's scheme names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +139,8 @@ pub(super) fn url(url: &str, folder: &Path) -> Result<(String, Scheme), UrlError
         let url = match dialect.urls.location {
             Location::File => file(dialect, scheme, rest, folder)?,
             Location::Server => host(scheme, rest, &format!("write `{}`", dialect.urls.example))?,
-            Location::Driver => driver(scheme, rest, folder),
+            Location::Driver { by_name } => driver(scheme, rest, folder, by_name),
+            Location::ConnectionString => format!("{scheme}:{rest}"),
         };
         return Ok((url, Scheme::Sql(database)));
     }
@@ -166,7 +158,7 @@ pub(super) fn shown_database(text: &str) -> Option<String> {
     Some(match database.dialect().urls.location {
         Location::File => text.to_owned(),
         Location::Server => format!("{scheme}://…"),
-        Location::Driver => format!("{scheme}:…"),
+        Location::Driver { .. } | Location::ConnectionString => format!("{scheme}:…"),
     })
 }
 
@@ -182,16 +174,11 @@ fn host(scheme: &str, rest: &str, hint: &str) -> Result<String, UrlError> {
     Err(UrlError { message, hint: hint.to_owned() })
 }
 
-/// The URL of a driver. A part that looks like a path is joined to the folder; `join` keeps an
-/// absolute path as it is.
-fn driver(scheme: &str, rest: &str, folder: &Path) -> String {
+/// The URL of a driver. A path is joined to the folder; `join` keeps an absolute path as it is. For the
+/// schemes `by_name`, it must look like a path.
+fn driver(scheme: &str, rest: &str, folder: &Path, by_name: &[&str]) -> String {
     let (path, options) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
-    let is_name = match scheme {
-        "adbc" => path.is_empty() || !path.contains(['/', '.']),
-        // A connection string. Its paths are up to the driver.
-        "odbc" => true,
-        _ => path.is_empty(),
-    };
+    let is_name = path.is_empty() || by_name.contains(&scheme) && !path.contains(['/', '.']);
     match is_name {
         true => format!("{scheme}:{rest}"),
         false => format!("{scheme}:{}{options}", folder.join(path).display()),
@@ -200,9 +187,8 @@ fn driver(scheme: &str, rest: &str, folder: &Path) -> String {
 
 /// The error of a URL of this scheme if this build lacks its database.
 pub(super) fn lacking(scheme: &str) -> Option<UrlError> {
-    let (_, name, feature) = LEFT_OUT.iter().find(|(left_out, ..)| scheme.eq_ignore_ascii_case(left_out))?;
-    let is_missing = DatabaseKind::of_scheme(scheme).is_none();
-    is_missing.then(|| UrlError { message: features::message(name), hint: features::hint(feature) })
+    let lacking = optional::of_scheme(scheme).filter(|_| DatabaseKind::of_scheme(scheme).is_none())?;
+    Some(UrlError { message: features::message(lacking.name), hint: features::hint(lacking.feature) })
 }
 
 fn no_scheme() -> UrlError {
@@ -372,6 +358,23 @@ mod tests {
         ] {
             let url = url(text, Path::new("conf")).map(|(url, _)| url).map_err(|error| error.message);
             assert_eq!(url.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+    }
+
+    #[cfg(all(feature = "adbc", feature = "odbc"))]
+    #[test]
+    fn only_paths_of_drivers_and_files_are_joined_to_the_folder() {
+        for (text, expected) in [
+            ("adbc:sqlite?uri=a/b", "adbc:sqlite?uri=a/b"),
+            ("adbc:libx.so", "adbc:conf/libx.so"),
+            ("adbc:lib/x?uri=a/b", "adbc:conf/lib/x?uri=a/b"),
+            ("duckdb:", "duckdb:"),
+            ("duckdb:shop", "duckdb:conf/shop"),
+            ("duckdb:?threads=2", "duckdb:?threads=2"),
+            ("odbc:Driver=/opt/x.so;Database=./shop.db", "odbc:Driver=/opt/x.so;Database=./shop.db"),
+        ] {
+            let url = url(text, Path::new("conf")).map(|(url, _)| url).map_err(|error| error.message);
+            assert_eq!(url.as_deref(), Ok(expected), "{text}");
         }
     }
 }

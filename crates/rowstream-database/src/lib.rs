@@ -69,7 +69,7 @@
 //! | [`login`], [`socket`], [`buffers`] | a connection to a server |
 //! | [`statements`], [`portions`], [`json`], [`refused`] | prepared statements, waiting rows, values, errors |
 //! | [`pipeline`], [`lookups`] | lookups that share connections |
-//! | [`table_files`] | the kinds of database files |
+//! | [`optional`], [`table_files`] | databases that a build may lack, and the kinds of database files |
 //! | [`blocking`] | libraries that block, each connection on a thread of its own |
 
 // Tests may unwrap; what runs in production may not.
@@ -82,6 +82,7 @@ pub mod credentials;
 pub mod json;
 pub mod login;
 pub mod lookups;
+pub mod optional;
 mod own_settings;
 mod parts;
 pub mod password_command;

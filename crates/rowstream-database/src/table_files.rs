@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use super::optional::DUCKDB;
+
 const ENDINGS: [&str; 9] =
     [".parquet", ".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".ndjson", ".json.gz", ".ndjson.gz"];
 
@@ -24,6 +26,14 @@ impl DatabaseFile {
     /// database isn't a configuration either. Returns `None` for other files and unreadable ones.
     pub fn of(path: &Path) -> Option<Self> {
         Self::by_content(path).or_else(|| Self::by_name(path).filter(|_| path.is_file()))
+    }
+
+    /// The scheme of its URLs.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::DuckDb => DUCKDB.schemes[0],
+        }
     }
 
     fn by_name(path: &Path) -> Option<Self> {

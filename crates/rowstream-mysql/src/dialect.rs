@@ -18,6 +18,7 @@ pub static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "mysql://user@host/database",
         variables: &[],
+        password_places: &[],
     },
     syntax: Syntax {
         quote: '`',

@@ -18,6 +18,7 @@ pub static DIALECT: Dialect = Dialect {
         location: Location::Server,
         example: "postgres://user@host/database",
         variables: super::libpq::VARIABLES,
+        password_places: &["PGPASSWORD", "~/.pgpass"],
     },
     // Brackets are subscripts here, and a colon in them belongs to a slice.
     syntax: Syntax {

@@ -8,11 +8,18 @@ use rowstream_core::sql::dialect::{
     ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls,
     ValueForm,
 };
+use rowstream_database::table_files::DatabaseFile;
 
 /// SQLite's SQL.
 pub static DIALECT: Dialect = Dialect {
     name: "SQLite",
-    urls: Urls { schemes: &["sqlite"], location: Location::File, example: "sqlite:FILE", variables: &[] },
+    urls: Urls {
+        schemes: &[DatabaseFile::Sqlite.scheme()],
+        location: Location::File,
+        example: "sqlite:FILE",
+        variables: &[],
+        password_places: &[],
+    },
     syntax: Syntax {
         quote: '"',
         identifiers: &[Quotes::Doubled(b'`'), Quotes::Pair(b'[', b']')],

@@ -34,7 +34,7 @@ fn table() -> String {
         ("is", |dialect| match dialect.urls.location {
             Location::Server => "a server".to_owned(),
             Location::File => "a file".to_owned(),
-            Location::Driver => "what a driver reads".to_owned(),
+            Location::Driver { .. } | Location::ConnectionString => "what a driver reads".to_owned(),
         }),
         ("types of the parameters of `--sql`", |dialect| match dialect.parameter_types {
             ParameterTypes::Inferred => "the database's".to_owned(),

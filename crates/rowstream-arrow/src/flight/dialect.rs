@@ -5,15 +5,17 @@ use rowstream_core::sql::dialect::{
     Affixes, BlockComments, CommitOrder, Commits, Decimals, Dialect, KeyComparison, Keys, LineComment, Lists,
     Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
 };
+use rowstream_database::optional;
 
 /// The SQL of servers of Arrow Flight SQL.
 pub(super) static DIALECT: Dialect = Dialect {
     name: "Arrow Flight SQL",
     urls: Urls {
-        schemes: &["flightsql", "flightsql+tls"],
+        schemes: optional::FLIGHT.schemes,
         location: Location::Server,
         example: "flightsql://user@host:port",
         variables: &[],
+        password_places: &[],
     },
     syntax: Syntax {
         quote: '"',

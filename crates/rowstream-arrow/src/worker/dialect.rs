@@ -9,6 +9,7 @@ use rowstream_core::sql::dialect::{
     Refusal, Strings, Syntax, UnorderedTypes, Urls, ValueForm,
 };
 use rowstream_core::sql::{Operator, Outline};
+use rowstream_database::optional;
 
 /// The environment variable with the path of DuckDB's library.
 pub(super) const DUCKDB_LIBRARY: &str = "ROWSTREAM_DUCKDB";
@@ -27,7 +28,13 @@ pub(super) const NAME: char = '\0';
 #[cfg(feature = "odbc")]
 pub(super) static ODBC: Dialect = Dialect {
     name: "ODBC",
-    urls: Urls { schemes: &["odbc"], location: Location::Driver, example: "odbc:DSN=shop", variables: &[] },
+    urls: Urls {
+        schemes: optional::ODBC.schemes,
+        location: Location::ConnectionString,
+        example: "odbc:DSN=shop",
+        variables: &[],
+        ..COMMON.urls
+    },
     syntax: Syntax {
         quote: NAME,
         identifiers: &[Quotes::Doubled(b'`'), Quotes::Doubled(NAME as u8)],
@@ -47,10 +54,11 @@ pub(super) static ODBC: Dialect = Dialect {
 pub(super) const COMMON: Dialect = Dialect {
     name: "ADBC",
     urls: Urls {
-        schemes: &["adbc", "duckdb"],
-        location: Location::Driver,
+        schemes: &[optional::ADBC.schemes[0], optional::DUCKDB.schemes[0]],
+        location: Location::Driver { by_name: optional::ADBC.schemes },
         example: "duckdb:FILE",
         variables: &[DUCKDB_LIBRARY],
+        password_places: &[],
     },
     syntax: Syntax {
         quote: '"',

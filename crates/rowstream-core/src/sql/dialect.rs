@@ -125,6 +125,8 @@ pub struct Urls {
     /// Environment variables that fill in parts missing from the URL, as in the database's own
     /// clients.
     pub variables: &'static [&'static str],
+    /// Variables and files that the driver reads a password from.
+    pub password_places: &'static [&'static str],
 }
 
 /// The target of a database's URL.
@@ -134,8 +136,13 @@ pub enum Location {
     Server,
     /// A file, by its path relative to the configuration. Nothing in it is secret.
     File,
-    /// A driver library and its options. Paths in it are relative to the configuration.
-    Driver,
+    /// A driver library or a file, and options. A path is relative to the configuration.
+    Driver {
+        /// The schemes whose URLs can have the name of a library instead of its path.
+        by_name: &'static [&'static str],
+    },
+    /// A connection string for a driver. Paths in it are up to the driver.
+    ConnectionString,
 }
 
 /// The syntax of strings, comments and names. `'…'` is always a string. `"…"` is a name, unless
@@ -737,7 +744,7 @@ pub mod samples {
     };
 
     const fn urls(schemes: &'static [&'static str], location: Location, example: &'static str) -> Urls {
-        Urls { schemes, location, example, variables: &[] }
+        Urls { schemes, location, example, variables: &[], password_places: &[] }
     }
 
     const BRACKETS: Syntax = Syntax {
