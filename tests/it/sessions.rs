@@ -3,6 +3,7 @@
 
 use http::StatusCode;
 
+use crate::support::logins::SCRAM;
 use crate::support::{
     Ended, Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, pg_port, wait_until,
 };
@@ -130,6 +131,68 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
                 assert_eq!(text(&server, "/shown_one").await, nothing, "{source} {path}");
             }
             until_unlocked(&other).await;
+        }
+    }
+}
+
+/// Settings and locks of a function were left to the next request if the statement didn't call it by its
+/// name: the function of a view or a policy, a function like a column, or one that another calls.
+#[tokio::test]
+async fn effects_of_views_and_policies_of_postgresql_end_with_their_request() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create table t (id int); insert into t values (1);
+         create function set_tenant() returns text language plpgsql as
+            $$ begin return set_config('app.tenant', 'a', false); end $$;
+         create function of_row(t) returns text language plpgsql as $$ begin return set_tenant(); end $$;
+         create function says_stable() returns text language plpgsql stable as
+            $$ begin return SET_CONFIG ('app.tenant', 'a', false); end $$;
+         create function lock_it() returns boolean language plpgsql as
+            $$ begin return PG_TRY_ADVISORY_LOCK(7); end $$;
+         create function enter() returns boolean language plpgsql as $$ begin return lock_it(); end $$;
+         create view of_function as select set_tenant() as x;
+         create view of_built_in as select set_config('app.tenant', 'b', false) as x;
+         create view \"Of view\" as select x from of_built_in where x is not null;
+         create view locks as select pg_try_advisory_lock(7) as x;
+         create view enters as select x from (select enter() as x) l;
+         create view of_enters as select x from enters;
+         create view of_policy as select id as x from t;
+         alter table t enable row level security; alter table t force row level security;
+         create policy p on t using (set_config('app.tenant', 'c', false) is not null);
+         grant select on all tables in schema public to public",
+    )
+    .await;
+    let shown = "select nullif(current_setting('app.tenant', true), '') as tenant";
+    let one = |sql: &str| ["/*\nresult = \"one\"\n*/\n", sql].concat();
+    let endpoints = [
+        ("of_function", "select x from of_function".to_owned()),
+        ("one", one("select x from of_function")),
+        ("of_built_in", "select x from public.of_built_in".to_owned()),
+        ("of_view", "select v.x from \"Of view\" v".to_owned()),
+        ("locks", "select x from locks".to_owned()),
+        ("lock", "select enter() as x".to_owned()),
+        ("enters", "select x from t, of_enters".to_owned()),
+        ("says_stable", "select says_stable() as x".to_owned()),
+        ("of_row", "select t.of_row as x from t".to_owned()),
+        ("policy", "select id as x from t".to_owned()),
+        ("policy_of_view", "with v as (table of_policy) select x from v".to_owned()),
+        ("shown", shown.to_owned()),
+        ("shown_one", one(shown)),
+    ];
+    let endpoints = endpoints.each_ref().map(|(name, sql)| (*name, sql.as_str()));
+    let other = db.client().await;
+    // Policies aren't for superusers.
+    let url = db.url_of(&SCRAM, "sslmode=disable");
+    for (url, source) in [(db.url(), ""), (db.url(), "fetch_rows = 1\n"), (url, "")] {
+        let server = server(&url, source, &endpoints).await;
+        for _ in 0..2 {
+            for (name, _) in endpoints.iter().filter(|(name, _)| !name.starts_with("shown")) {
+                text(&server, &format!("/{name}")).await;
+                let nothing = "{\"tenant\":null}";
+                assert_eq!(text(&server, "/shown").await, format!("[{nothing}]"), "{source} {name}");
+                assert_eq!(text(&server, "/shown_one").await, nothing, "{source} {name}");
+                until_unlocked(&other).await;
+            }
         }
     }
 }

@@ -89,6 +89,8 @@ pub struct Connection {
     pub(super) roles: RoleSettings,
     /// True if a statement may have left something that only the end of the session removes.
     pub(super) must_close: bool,
+    /// True if functions of a statement may have taken locks of the session.
+    pub(super) may_hold_locks: bool,
     /// The index of its host.
     pub(super) host: usize,
     /// Present while the connection is in use, if the source has several hosts.
@@ -200,6 +202,7 @@ impl Connector {
             idle_limit: None,
             roles: RoleSettings::default(),
             must_close: false,
+            may_hold_locks: false,
             host: self.host,
             host_use: None,
             key: None,

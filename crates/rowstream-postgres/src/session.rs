@@ -220,11 +220,16 @@ impl DatabaseSession for Session {
             None => Box::pin(self.prepare_anew(statement)).await?,
         };
         match prepared.leaves {
-            SessionEffect::Settings if self.isolation == Isolation::NoTransaction => {
-                self.isolation = Isolation::ReadCommitted;
+            SessionEffect::Nothing => {}
+            SessionEffect::Settings => {
+                if self.isolation == Isolation::NoTransaction {
+                    self.isolation = Isolation::ReadCommitted;
+                }
+                let connection = self.connection();
+                // A pooler's session may be another's, with locks of its own.
+                connection.may_hold_locks = !connection.is_pooled && connection.other.is_none();
             }
             SessionEffect::Locks => self.connection().must_close = true,
-            SessionEffect::Settings | SessionEffect::Nothing => {}
         }
         let columns = Arc::clone(&prepared.columns);
         self.prepared.push(prepared);
@@ -899,10 +904,14 @@ async fn settle(
             patience *= 2;
         }
     }
+    let rollback = match std::mem::take(&mut connection.may_hold_locks) {
+        true => "rollback; select pg_catalog.pg_advisory_unlock_all()",
+        false => "rollback",
+    };
     for _ in 0..3 {
         match connection.status {
             b'I' => frontend::sync(&mut connection.wire.write),
-            _ => frontend::query("rollback", &mut connection.wire.write).map_err(unsendable)?,
+            _ => frontend::query(rollback, &mut connection.wire.write).map_err(unsendable)?,
         }
         if connection.until_answered().await? && connection.status == b'I' {
             return Ok(());

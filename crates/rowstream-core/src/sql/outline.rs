@@ -365,6 +365,11 @@ impl<'a> Outline<'a> {
         }
     }
 
+    /// All names in the statement, and its keywords. Each of its tables is among them.
+    pub fn names(&self) -> Vec<String> {
+        self.parts.iter().filter_map(|part| self.name(part.text)).collect()
+    }
+
     /// The functions that the statement calls.
     pub fn functions(&self) -> Vec<String> {
         let calls = self.parts.windows(2).filter(|pair| pair[1].text == "(");
