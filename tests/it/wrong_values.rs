@@ -73,6 +73,53 @@ async fn of_postgres() {
     );
 }
 
+/// A type may have any SQLSTATE for a wrong text: these were a 500, or a 409 for the domain. A type name
+/// with a syntax error made the server prepare all statements again, and its answer was a 503.
+#[tokio::test]
+async fn of_types_of_postgres_with_other_sqlstates() {
+    let db = TestDb::new().await;
+    db.execute(
+        "create extension hstore; create domain even as int check (value % 2 = 0);
+         create table t (h hstore); insert into t values ('a=>1')",
+    )
+    .await;
+    let with_default = "d = { type = \"text\", default = \"x y\" }";
+    let endpoints = [
+        ("t", "/*\nfilter = true\n*/\nselect * from t".to_owned()),
+        ("one", with(OPTIONAL, "select h from t where h = :q").replacen("/*", "/*\nresult = \"one\"", 1)),
+        ("default", with(with_default, "select h from t where h = :d")),
+        ("stored", "select (h::text || 'x y')::hstore as h from t".to_owned()),
+        ("table", with(OPTIONAL, "select :q::regclass is null as x")),
+        ("type", with(OPTIONAL, "select :q::regtype is null as x")),
+        ("even", with(OPTIONAL, "select :q::even as x")),
+        ("computed", with(OPTIONAL, "select (:q || 'x y')::hstore as h from t")),
+    ];
+    let server = server(&db.url(), &endpoints).await;
+    let requests = [
+        ("/t?h=eq.a%3D%3E1", 200, ""),
+        ("/t?h=eq.x%20y", 400, "invalid_data"),
+        ("/t?h=cs.x%20y", 400, "invalid_data"),
+        ("/t?h=in.(x%20y)", 400, "invalid_data"),
+        ("/one?q=a%3D%3E1", 200, ""),
+        ("/one?q=x%20y", 400, "invalid_data"),
+        ("/default", 500, "bad_value"),
+        ("/default?d=x%20y", 400, "invalid_data"),
+        ("/default?d=a%3D%3E1", 200, ""),
+        ("/stored", 500, "statement_failed"),
+        ("/computed?q=1", 500, "statement_failed"),
+        ("/table?q=t", 200, ""),
+        ("/table?q=missing", 400, "invalid_data"),
+        ("/table?q=a.b.c", 400, "invalid_data"),
+        ("/type?q=int", 200, ""),
+        ("/type?q=missing", 400, "invalid_data"),
+        ("/type?q=a%20b%20c", 400, "invalid_data"),
+        ("/type?q=a%20b%20c", 400, "invalid_data"),
+        ("/even?q=2", 200, ""),
+        ("/even?q=3", 400, "invalid_data"),
+    ];
+    are(&server, &requests).await;
+}
+
 #[tokio::test]
 async fn of_mariadb() {
     let tables = "create table d (t text, fulltext (t)) engine = innodb; insert into d values ('word');

@@ -22,6 +22,8 @@ pub(super) struct DatabaseError {
     position: Option<usize>,
     /// True if the error is in a statement that a function runs.
     is_internal: bool,
+    /// True if the server was reading an argument of the statement.
+    is_of_argument: bool,
     /// The function of the server that reported it; unlike the message, never translated.
     routine: String,
     /// True if it ends the connection.
@@ -41,6 +43,7 @@ impl DatabaseError {
                 b'H' => this.hint = Some(value()),
                 b'P' => this.position = value().parse().ok(),
                 b'q' => this.is_internal = true,
+                b'W' => this.is_of_argument = names_argument(&value()),
                 b'R' => this.routine = value(),
                 b'V' => this.fatal = matches!(field.value_bytes(), b"FATAL" | b"PANIC"),
                 _ => {}
@@ -65,12 +68,13 @@ impl DatabaseError {
     /// True if PostgreSQL has analysed a prepared statement again, because its tables were altered, and
     /// refuses it with the types that its parameters had. Only such errors have a place.
     pub(super) fn is_refused_again(&self) -> bool {
-        self.sqlstate.starts_with("42") && self.position.is_some() && !self.is_internal
+        let is_of_statement = !self.is_internal && !self.is_of_argument;
+        self.sqlstate.starts_with("42") && self.position.is_some() && is_of_statement
     }
 
     /// True if a value can't be read by its type, which may be the one that an altered column had.
     pub(super) fn is_of_value(&self) -> bool {
-        self.sqlstate.starts_with("22")
+        self.sqlstate.starts_with("22") || self.is_of_argument
     }
 
     /// True if the statement alone doesn't determine a parameter's type (42P18 and 42P08), or one of
@@ -103,6 +107,14 @@ impl DatabaseError {
         self.sqlstate == "42601" && self.position.is_none() && !self.is_internal
     }
 
+    /// True if the text of an argument is wrong, with any SQLSTATE that its type has for that: 42P01 for
+    /// a `regclass`, 23514 for a domain, and XX000 for an `hstore`. An argument may also fail by the
+    /// state of the server.
+    fn is_wrong_argument(&self) -> bool {
+        let passes = matches!(classify(&self.sqlstate).1.as_u16(), 503 | 504);
+        self.is_of_argument && !self.is_stale_statement() && !passes
+    }
+
     /// True if a text isn't valid in the encoding of the database. It's a stored text, because
     /// texts in requests are UTF-8.
     fn is_undecodable(&self) -> bool {
@@ -123,7 +135,7 @@ impl DatabaseError {
 
     /// The error as a user sees it.
     pub(super) fn into_error(self) -> Error {
-        match self.is_syntax_of_value() {
+        match self.is_syntax_of_value() || self.is_wrong_argument() {
             true => self.into_error_as(INVALID_DATA, StatusCode::BAD_REQUEST, None),
             false => self.into_error_at(None),
         }
@@ -256,6 +268,16 @@ fn remedy(sqlstate: &str, message: &str) -> Option<&'static str> {
     })
 }
 
+/// Reads the context of an error. PostgreSQL adds this last line while it reads an argument, in its
+/// language: `unnamed portal parameter $1 = '...'`. With `log_parameter_max_length_on_error`, it adds
+/// one while the statement runs, too: `unnamed portal with parameters: $1 = 'a'`.
+fn names_argument(context: &str) -> bool {
+    let last = context.lines().next_back().and_then(|line| line.split_once(" $"));
+    last.is_some_and(|(before, number)| {
+        !before.ends_with(':') && number.starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
 /// The byte offset of character `position` (from 1) of `sql`.
 fn byte_offset(sql: &str, position: usize) -> usize {
     sql.char_indices().nth(position.saturating_sub(1)).map_or(sql.len(), |(offset, _)| offset)
@@ -322,6 +344,21 @@ mod tests {
         ] {
             let error = DatabaseError { message: message.to_owned(), ..DatabaseError::default() };
             assert_eq!(error.parameter(), number, "{message}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_an_argument_has_a_last_line_with_its_number() {
+        for (context, expected) in [
+            ("unnamed portal parameter $1 = '...'", true),
+            ("portal \"p1\" parameter $12", true),
+            ("invalid type name \"a b\"\nunbenanntes Portal Parameter $1 = 'a b'", true),
+            ("unnamed portal with parameters: $1 = 'a', $2 = 'b'", false),
+            ("portail sans nom avec les paramètres : $1 = 'a'", false),
+            ("SQL statement \"select $1\"\nPL/pgSQL function f(text) line 1 at SQL statement", false),
+            ("", false),
+        ] {
+            assert_eq!(names_argument(context), expected, "{context}");
         }
     }
 
