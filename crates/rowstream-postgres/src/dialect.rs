@@ -45,19 +45,7 @@ pub static DIALECT: Dialect = Dialect {
         alike: &[],
         unordered: &[
             UnorderedTypes {
-                types: &[
-                    "regclass",
-                    "regcollation",
-                    "regconfig",
-                    "regdictionary",
-                    "regnamespace",
-                    "regoper",
-                    "regoperator",
-                    "regproc",
-                    "regprocedure",
-                    "regrole",
-                    "regtype",
-                ],
+                types: NUMBERS_WITH_NAMES,
                 longest: 0,
                 why: "PostgreSQL compares as numbers and writes as names",
                 hint: "select the number, `c::oid as c`, or the name, `c::text as c`",
@@ -129,6 +117,21 @@ pub static DIALECT: Dialect = Dialect {
     catalog: Some(Catalog { tables: TABLES, columns: COLUMNS, misfit: None, references: REFERENCES }),
 };
 
+/// Types that PostgreSQL compares as numbers and writes as names.
+const NUMBERS_WITH_NAMES: &[&str] = &[
+    "regclass",
+    "regcollation",
+    "regconfig",
+    "regdictionary",
+    "regnamespace",
+    "regoper",
+    "regoperator",
+    "regproc",
+    "regprocedure",
+    "regrole",
+    "regtype",
+];
+
 /// The database infers the type of each value from its column.
 const FILTERS: Filters = Filters {
     operators: &[
@@ -141,6 +144,7 @@ const FILTERS: Filters = Filters {
         OperatorSql { operator: Operator::Ov, sql: "{c} && {v}", value: ValueForm::Unchanged },
     ],
     untyped: None,
+    cast: NUMBERS_WITH_NAMES,
     times: None,
     // `is null` is also true for a composite of NULLs, and `is not null` false for one with a NULL. The
     // parser makes the same test of these.

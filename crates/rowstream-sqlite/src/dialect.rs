@@ -112,6 +112,7 @@ const FILTERS: Filters = Filters {
         "case typeof({c}) when 'text' then {c} {op} {v} else {c} {op} cast({n} as numeric) end",
         "case typeof({c}) when 'text' then {c} {op} {v} when 'null' then null else 0 end",
     ]),
+    cast: &[],
     // A text begins with its local date, which differs from the date in UTC by one day at most. `date`
     // is NULL beyond the ends of the calendar.
     times: Some(TimeComparisons {

@@ -138,7 +138,11 @@ impl<'a> Conditions<'a> {
         }
         let (value, kind) = self.value(column, text)?;
         let value = self.add(value, kind);
-        Ok(self.place(value))
+        let place = self.place(value);
+        Ok(match self.settings.filters.cast.contains(&&*column.type_name) {
+            true => format!("cast({place} as {})", column.type_name),
+            false => place,
+        })
     }
 
     /// An infinite number in SQL, if the database writes it as a number.

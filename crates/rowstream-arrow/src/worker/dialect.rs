@@ -153,6 +153,7 @@ const FILTERS: Filters = Filters {
         },
     ],
     untyped: None,
+    cast: &[],
     times: None,
     null_tests: Filters::NULL_TESTS,
     nulls: NullOrder::Last,

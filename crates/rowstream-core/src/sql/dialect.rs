@@ -360,6 +360,9 @@ pub struct Filters {
     /// The comparisons of a column whose values have no common type, with a number `{n}` and with another
     /// text. `None`: such columns are compared like those of texts.
     pub untyped: Option<[&'static str; 2]>,
+    /// Types that have no comparisons of their own. A value is cast to its column's type, because the database
+    /// would read it as one of another type.
+    pub cast: &'static [&'static str],
     /// The comparisons of a column of times. `None` if the database has a type for them.
     pub times: Option<TimeComparisons>,
     /// The tests of a column that it's NULL, and that it isn't: [`Filters::NULL_TESTS`], unless they mean
@@ -765,6 +768,7 @@ pub mod samples {
             value: ValueForm::Like,
         }],
         untyped: None,
+        cast: &[],
         times: None,
         null_tests: Filters::NULL_TESTS,
         nulls: NullOrder::Greatest,
