@@ -260,11 +260,12 @@ impl<'a> Conditions<'a> {
     }
 
     /// The value of a request for a column, and its type.
-    fn value(&self, column: &Column, text: &str) -> Result<(ParamValue, ParamType), String> {
+    fn value(&self, column: &Column, mut text: &str) -> Result<(ParamValue, ParamType), String> {
         match column.kind {
             ColumnKind::Timestamp => check_local(text)?,
-            ColumnKind::Date if text.contains([':', '+']) || text.ends_with(['Z', 'z']) => {
-                return Err(format!("{} is not a date alone: write `2026-03-01`", shown(text)));
+            ColumnKind::Date => {
+                let not_alone = || format!("{} is not a date alone: write `2026-03-01`", shown(text));
+                text = date_alone(text).ok_or_else(not_alone)?;
             }
             ColumnKind::Time if text.contains(|c: char| !c.is_ascii_digit() && !":. apmAPM".contains(c)) => {
                 return Err(not_a_time(text));
@@ -390,6 +391,29 @@ fn local_time(text: &str) -> Result<ParamValue, String> {
     let time = time.parse::<DateTime>().and_then(|time| time.checked_add(Span::new().seconds(seconds)));
     let time = time.map_err(|_| no_local_time(text))?;
     Ok(ParamValue::Text(format!("{} {}", time.date(), time.time())))
+}
+
+/// The text of a date, without a time if that is midnight. `None` if it has another time, or an offset:
+/// PostgreSQL would ignore it.
+fn date_alone(text: &str) -> Option<&str> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && !"-/.".contains(c)).unwrap_or(text.len());
+    let (date, rest) = text.split_at(end);
+    let is_whole = date.len() >= "260301".len();
+    let rest = rest.trim_start_matches([' ', 'T', 't']);
+    if is_whole && is_midnight(rest) {
+        return Some(date);
+    }
+    // Other forms of PostgreSQL: `0044-03-15 BC`, `1 Mar 2026`, `infinity`. A further number is a time.
+    let (part, most) = if is_whole { (rest, 0) } else { (text, 2) };
+    let numbers = part.split(|c: char| !c.is_ascii_digit()).filter(|number| !number.is_empty());
+    let has_time = numbers.count() > most || rest.contains([':', '+']) || rest.ends_with(['Z', 'z']);
+    (!has_time).then_some(text)
+}
+
+/// True for `00:00`, with or without seconds, and in UTC or without an offset.
+fn is_midnight(time: &str) -> bool {
+    let time = time.strip_suffix(['Z', 'z']).or_else(|| time.strip_suffix("+00:00")).unwrap_or(time);
+    time.starts_with("00:00") && time.bytes().all(|byte| b"0:.".contains(&byte))
 }
 
 /// Checks a time of MySQL, which may have several hundred hours and a sign.
