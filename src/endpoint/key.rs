@@ -14,7 +14,7 @@ use rowstream_core::diagnostic::reader::Value;
 use rowstream_core::error::{COMPOSITE, Reason};
 use rowstream_core::params::{BindType, ParamType, ParamValue};
 use rowstream_core::sql::Limit;
-use rowstream_core::sql::dialect::{Counters, Dialect, UnorderedTypes};
+use rowstream_core::sql::dialect::{Counters, Dialect, Infinities, UnorderedTypes};
 use rowstream_encode::{Column, ColumnKind};
 
 pub use self::nested::NestedStatement;
@@ -66,8 +66,8 @@ pub struct RowKey {
     /// The columns of the response. `None`: all.
     selection: Option<Selection>,
     unordered: &'static [UnorderedTypes],
-    /// The text for an infinite number in a cursor.
-    pub infinity: Option<&'static str>,
+    /// The form of infinite numbers in a cursor.
+    pub infinities: Infinities,
     /// The setting's offset in the file, in bytes.
     pub offset: usize,
 }
@@ -286,7 +286,7 @@ impl RowKey {
             signer,
             selection,
             unordered: dialect.keys.unordered,
-            infinity: dialect.keys.infinity,
+            infinities: dialect.keys.infinities,
             columns,
             offset,
         })

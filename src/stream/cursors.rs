@@ -5,6 +5,7 @@ use std::io::Write as _;
 use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::cursor::{KeyTypes, Signer};
+use rowstream_core::sql::dialect::Infinities;
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
 
@@ -31,8 +32,8 @@ pub(super) struct Cursors {
     names: Vec<(String, bool)>,
     /// The number of the result's columns.
     columns: usize,
-    /// The database's spelling of an infinite number.
-    infinity: Option<&'static str>,
+    /// The form of infinite numbers in a key.
+    infinities: Infinities,
     /// The key of the last row, as a JSON array; empty before the first row.
     key: Vec<u8>,
     /// True if each row ends with its cursor, as the id of an event.
@@ -65,7 +66,7 @@ impl Cursors {
             types: Shards::place_type(),
             names: vec![("rowstream_place".to_owned(), false)],
             columns: columns.len(),
-            infinity: None,
+            infinities: Infinities::Refused,
             key: Vec::new(),
             ids: false,
             before: 0,
@@ -98,7 +99,7 @@ impl Cursors {
             types: tail.key_types(columns)?,
             names,
             columns: columns.len(),
-            infinity: key.infinity,
+            infinities: key.infinities,
             key: Vec::new(),
             ids,
             before,
@@ -161,9 +162,9 @@ impl Cursors {
         out: &mut Vec<u8>,
         encode: impl FnOnce(&mut ColumnCounter<KeyGatherer<'_, E>>, &mut Vec<u8>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let (columns, infinity) = (self.columns, self.infinity);
+        let (columns, infinities) = (self.columns, self.infinities);
         let (key, names) = (&mut self.key, &*self.names);
-        let gathering = KeyGatherer { columns, infinity, key, names, misfit: None, encoder };
+        let gathering = KeyGatherer { columns, infinities, key, names, misfit: None, encoder };
         let mut gathering = ColumnCounter::new(gathering);
         encode(&mut gathering, out)?;
         match gathering.into_taker().misfit {
@@ -307,7 +308,7 @@ impl RowWriter for NullWriter {
 pub(super) struct KeyGatherer<'a, E> {
     encoder: &'a mut E,
     columns: usize,
-    infinity: Option<&'static str>,
+    infinities: Infinities,
     key: &'a mut Vec<u8>,
     names: &'a [(String, bool)],
     misfit: Option<(usize, Misfit)>,
@@ -329,11 +330,15 @@ impl<E> KeyGatherer<'_, E> {
             Value::Float4(float) if float.is_finite() => keep_float(float.into(), self.key),
             Value::Float(float) | Value::Real(float) if float.is_finite() => keep_float(float, self.key),
             Value::Float(float) | Value::Real(float)
-                if let Some(infinity) = self.infinity.filter(|_| float.is_infinite()) =>
+                if let Infinities::Number(infinity) = self.infinities
+                    && float.is_infinite() =>
             {
                 let sign = if float < 0.0 { "-" } else { "" };
                 self.key.extend_from_slice(sign.as_bytes());
                 self.key.extend_from_slice(infinity.as_bytes());
+            }
+            Value::Float(_) | Value::Float4(_) if self.infinities == Infinities::Texts => {
+                write_value(value, self.key);
             }
             Value::Float(_) | Value::Float4(_) => self.misfit = Some((index, Misfit::Infinite)),
             Value::Null if self.names[index].1 => write_value(value, self.key),

@@ -3,9 +3,9 @@
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Decimals, Dialect, Estimate, Filters, Functions,
-    KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults, OperatorSql,
-    OwnOrder, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName, UniqueKeys,
-    UnorderedTypes, Urls, ValueForm,
+    Infinities, KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults,
+    OperatorSql, OwnOrder, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName,
+    UniqueKeys, UnorderedTypes, Urls, ValueForm,
 };
 
 use crate::estimate;
@@ -42,7 +42,7 @@ pub static DIALECT: Dialect = Dialect {
         // The database doesn't use indexes to compare whole rows.
         of_union: Affixes::NOTHING,
         comparison: KeyComparison::ByColumn,
-        infinity: None,
+        infinities: Infinities::Refused,
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         alike: &[],
         unordered: &[

@@ -3,9 +3,9 @@
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Counters, Decimals, Dialect, Estimate, Filters,
-    Functions, KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults,
-    OperatorSql, OwnOrder, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax, TableName,
-    Transactions, UniqueKeys, UnorderedTypes, Urls, ValueForm,
+    Functions, Infinities, KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder,
+    OpenedResults, OperatorSql, OwnOrder, ParameterTypes, Parts, Placeholders, Refusal, Strings, Syntax,
+    TableName, Transactions, UniqueKeys, UnorderedTypes, Urls, ValueForm,
 };
 
 use crate::estimate;
@@ -40,7 +40,7 @@ pub static DIALECT: Dialect = Dialect {
         cast: Affixes { before: "", behind: "::text" },
         of_union: Affixes::NOTHING,
         comparison: KeyComparison::RowValues,
-        infinity: None,
+        infinities: Infinities::Refused,
         bytes: Ok(()),
         alike: &[],
         unordered: &[

@@ -4,7 +4,7 @@ use rowstream_core::params::INFINITY;
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
     Affixes, BlockComments, Catalog, CommitOrder, Commits, Counters, Decimals, Dialect, Filters, Functions,
-    KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder,
+    Infinities, KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder,
     ParameterTypes, Placeholders, Quotes, Refusal, Syntax, TableName, TimeComparisons, UniqueKeys, Urls,
     ValueForm,
 };
@@ -43,7 +43,7 @@ pub static DIALECT: Dialect = Dialect {
         // value that it's compared with. No index on the column can be used then.
         of_union: Affixes { before: "+", behind: "" },
         comparison: KeyComparison::RowValues,
-        infinity: Some(INFINITY),
+        infinities: Infinities::Number(INFINITY),
         bytes: Err("use a key of texts or numbers: `hex(c) as c` is in the same order"),
         unordered: &[],
         alike: &[("A", "nocase"), ("a ", "rtrim")],

@@ -8,7 +8,7 @@ use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::filter::{Comparison, Condition, Truth};
 use rowstream_core::params::{BindType, Param, ParamType, ParamValue, check_local, no_local_time};
 use rowstream_core::sql::Operator;
-use rowstream_core::sql::dialect::{OperatorSql, ParameterTypes, Placeholders, TimeComparisons};
+use rowstream_core::sql::dialect::{Infinities, OperatorSql, ParameterTypes, Placeholders, TimeComparisons};
 use rowstream_encode::{Column, ColumnKind};
 
 use super::{RefineSettings, WrongPair, is_costly};
@@ -148,7 +148,8 @@ impl<'a> Conditions<'a> {
     /// An infinite number in SQL, if the database writes it as a number.
     fn infinity(&self, text: &str) -> Option<String> {
         let sign = text.strip_suffix("Infinity").filter(|sign| matches!(*sign, "" | "-"))?;
-        Some(format!("{sign}{}", self.settings.dialect.keys.infinity?))
+        let Infinities::Number(infinity) = self.settings.dialect.keys.infinities else { return None };
+        Some(format!("{sign}{infinity}"))
     }
 
     /// Compares the times of a column with values, as instants. `since` and `until` are the first and
@@ -261,6 +262,9 @@ impl<'a> Conditions<'a> {
 
     /// The value of a request for a column, and its type.
     fn value(&self, column: &Column, mut text: &str) -> Result<(ParamValue, ParamType), String> {
+        if self.settings.dialect.keys.infinities == Infinities::Texts && is_infinite(column.kind, text) {
+            return Ok((ParamValue::Text(text.to_owned()), ParamType::Text));
+        }
         match column.kind {
             ColumnKind::Timestamp => check_local(text)?,
             ColumnKind::Date => {
@@ -370,6 +374,17 @@ fn utc_time(text: &str) -> Option<(i64, String)> {
     let epoch = jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0);
     let time = epoch.checked_add(SignedDuration::from_micros(micros)).ok()?;
     Some((micros, format!("{time}Z")))
+}
+
+/// True for the text of an infinite value or NaN that a column can have. No parameter has such a value.
+fn is_infinite(kind: ColumnKind, text: &str) -> bool {
+    match kind {
+        ColumnKind::Float32 | ColumnKind::Float64 => matches!(text, "NaN" | "Infinity" | "-Infinity"),
+        ColumnKind::Date | ColumnKind::Timestamp | ColumnKind::TimestampTz => {
+            matches!(text, "infinity" | "-infinity")
+        }
+        _ => false,
+    }
 }
 
 /// The value that a column of floats is compared with: the float that the column would store. A single 0.1 isn't

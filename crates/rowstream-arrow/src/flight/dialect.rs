@@ -2,8 +2,9 @@
 //! dialect, so quoted names can be those of the SQL standard, or of MySQL and Spark.
 
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, CommitOrder, Commits, Decimals, Dialect, KeyComparison, Keys, LineComment, Lists,
-    Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, Urls,
+    Affixes, BlockComments, CommitOrder, Commits, Decimals, Dialect, Infinities, KeyComparison, Keys,
+    LineComment, Lists, Location, Names, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax,
+    Urls,
 };
 use rowstream_database::optional;
 
@@ -36,7 +37,7 @@ pub(super) static DIALECT: Dialect = Dialect {
         cast: Affixes::NOTHING,
         of_union: Affixes::NOTHING,
         comparison: KeyComparison::ByColumn,
-        infinity: None,
+        infinities: Infinities::Refused,
         bytes: Err("use a key of texts or numbers"),
         unordered: &[],
         alike: &[],

@@ -4,9 +4,9 @@
 #[cfg(feature = "odbc")]
 use rowstream_core::sql::dialect::Quotes;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Decimals, Dialect, Filters, KeyComparison, Keys,
-    LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder, ParameterTypes, Placeholders,
-    Refusal, Strings, Syntax, UnorderedTypes, Urls, ValueForm,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Decimals, Dialect, Filters, Infinities,
+    KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OperatorSql, OwnOrder,
+    ParameterTypes, Placeholders, Refusal, Strings, Syntax, UnorderedTypes, Urls, ValueForm,
 };
 use rowstream_core::sql::{Operator, Outline};
 use rowstream_database::optional;
@@ -47,7 +47,7 @@ pub(super) static ODBC: Dialect = Dialect {
         hint: "declare parameters, and use them in the statement",
     }),
     catalog: None,
-    keys: Keys { unordered: &[], ..COMMON.keys },
+    keys: Keys { unordered: &[], infinities: Infinities::Refused, ..COMMON.keys },
     ..COMMON
 };
 
@@ -79,7 +79,7 @@ pub(super) const COMMON: Dialect = Dialect {
         cast: Affixes::NOTHING,
         of_union: Affixes::NOTHING,
         comparison: KeyComparison::ByColumn,
-        infinity: None,
+        infinities: Infinities::Texts,
         bytes: Err("use a key of texts or numbers"),
         unordered: &[
             UnorderedTypes {
@@ -134,21 +134,25 @@ pub(super) const COMMON: Dialect = Dialect {
 /// DuckDB's.
 const FILTERS: Filters = Filters {
     operators: &[
-        // A column's collation may ignore case. Collations are of texts, and not of enums.
+        // Enums, bits and times with a zone aren't texts, and a text's collation may ignore case.
         OperatorSql {
             operator: Operator::Like,
             sql: "cast({c} as varchar) collate \"C\" like {v} escape '\\'",
             value: ValueForm::Like,
         },
-        OperatorSql { operator: Operator::Ilike, sql: "{c} ilike {v} escape '\\'", value: ValueForm::Like },
+        OperatorSql {
+            operator: Operator::Ilike,
+            sql: "cast({c} as varchar) ilike {v} escape '\\'",
+            value: ValueForm::Like,
+        },
         OperatorSql {
             operator: Operator::Match,
-            sql: "regexp_matches({c}, {v})",
+            sql: "regexp_matches(cast({c} as varchar), {v})",
             value: ValueForm::Unchanged,
         },
         OperatorSql {
             operator: Operator::Imatch,
-            sql: "regexp_matches({c}, {v}, 'i')",
+            sql: "regexp_matches(cast({c} as varchar), {v}, 'i')",
             value: ValueForm::Unchanged,
         },
     ],

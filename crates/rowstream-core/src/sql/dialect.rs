@@ -308,8 +308,8 @@ pub struct Keys {
     pub of_union: Affixes,
     /// The comparison that finds the rows after another one.
     pub comparison: KeyComparison,
-    /// Infinity as a JSON number beyond all others, if the database can read that.
-    pub infinity: Option<&'static str>,
+    /// The form of infinite numbers.
+    pub infinities: Infinities,
     /// `Ok` if a cursor can hold bytes; otherwise a hint.
     pub bytes: Result<(), &'static str>,
     /// Types whose sort order differs from their comparisons.
@@ -317,6 +317,17 @@ pub struct Keys {
     /// Texts that are equal to `a` in a collation, and its name, if columns with different collations are
     /// compared by that of the left one. Empty if the database refuses to compare them.
     pub alike: &'static [(&'static str, &'static str)],
+}
+
+/// The form of infinite numbers in cursors and conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Infinities {
+    /// Neither has them, unless [`Keys::cast`] makes them texts.
+    Refused,
+    /// Infinity is this JSON number, which is beyond all others.
+    Number(&'static str),
+    /// They are texts, and so are NaN and infinite dates and times. The database reads them.
+    Texts,
 }
 
 /// Types whose sort order differs from their comparisons, so pages cut by it would lose rows.
@@ -782,6 +793,6 @@ pub mod samples {
         unordered: &[],
         alike: &[],
         of_union: Affixes::NOTHING,
-        infinity: None,
+        infinities: Infinities::Refused,
     };
 }
