@@ -27,7 +27,7 @@ pub(super) fn value(param: &ParamValue) -> Value {
 
 /// Returns an integer if possible, because SQLite can't use an index on an integer column for a
 /// text.
-fn number(text: &str) -> Value {
+pub(super) fn number(text: &str) -> Value {
     match (text.parse(), text.parse()) {
         (Ok(integer), _) => Value::Integer(integer),
         (_, Ok(real)) => Value::Real(real),

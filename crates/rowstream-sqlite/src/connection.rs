@@ -17,7 +17,7 @@ use rusqlite::{CachedStatement, OpenFlags};
 
 use super::plan::{self, Plan};
 use super::rows::{Handle, Rows};
-use super::{DIALECT, Sqlite, cells, fault, library, time};
+use super::{DIALECT, Sqlite, cells, fault, library, number, time};
 
 /// A statement's description in the source's cache.
 type Description = blocking::StatementDescription<Box<[Plan]>>;
@@ -108,6 +108,7 @@ fn configure(
     connection.set_prepared_statement_cache_capacity(driver.statement_cache);
     limit_values(&connection, driver.longest_value)?;
     time::define(&connection)?;
+    number::define(&connection)?;
     connection.busy_handler(Some(busy))?;
     connection.progress_handler(TICK, Some(blocking::tick))?;
     connection.pragma_update(None, "query_only", true)?;

@@ -137,33 +137,39 @@ const TABLES: &str = "select name, case type when 'view' then 'view' else 'table
 ///
 /// Booleans and times are written in another form than they're stored in, so they're compared by value.
 /// The condition of a time begins with a range of its column, which the last columns of an index can have too.
+/// A key that's unique by its bytes is compared by them, because its column's collation may find several rows.
 const COLUMNS: &str = "select name, ifnull(nullif(lower(type), ''), 'any') as type, case
       when type like '%int%' then 'integer'
       when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
       when type like '%blob%' or type = '' or upper(type) = 'ANY' then null
-      when type like '%real%' or type like '%floa%' or type like '%doub%' then 'number'
       else 'text' end as param, case
+      when other_collation then '{c} = {v} collate binary'
       when base in ('boolean', 'bool') then '{c} in ({v}, case {v} when ''true'' then 1 when ''false'' then 0 end)'
       when base in ('datetime', 'timestamp', 'timestamptz') then
         '{c} >= case when rowstream_time({v}) is null then {v} else min({v}, coalesce(date({v}, ''-1 day''), '''')) end'
           || ' and {c} <= case when rowstream_time({v}) is null then {v} else max({v}, coalesce(date({v}, ''+2 days''), ''~'')) end'
           || ' and ({c} = {v} or rowstream_time({c}) = rowstream_time({v}))'
+      when type like '%int%' or type like '%char%' or type like '%clob%' or type like '%text%' or type like '%blob%'
+        or base in ('', 'any', 'date', 'time', 'json', 'jsonb') then null
+      else '{c} = rowstream_number({v})'
       end as equal, pk as place, case
       when type like '%int%' then 'integer'
       when upper(type) = 'ANY' or (select sql like '%collate%' from sqlite_schema where name = :table) then null
       when type like '%char%' or type like '%clob%' or type like '%text%' then 'text'
       when type like '%blob%' or type = '' then 'blob'
       when type like '%real%' or type like '%floa%' or type like '%doub%' then 'real'
-      else 'numeric' end as comparable, case
-      when pk > 0 and exists (
+      else 'numeric' end as comparable,
+      case when other_collation then 'its values may be different in the key and alike in the column, by their collations' end
+        as unordered
+    from (
+      select *, lower(trim(substr(type, 1, instr(type || '(', '(') - 1))) as base,
+        pk > 0 and exists (
           select 1 from pragma_index_list(:table, 'main') i, pragma_index_xinfo(i.name, 'main') k
           where i.origin = 'pk' and k.key and upper(k.coll) = 'BINARY' and lower(k.name) = lower(c.name))
         and (select sql like '%collate%collate%' and sql like '%collate%binary%' from sqlite_schema where name = :table)
-        then 'its values may be different in the key and alike in the column, by their collations'
-      end as unordered
-    from (
-      select *, lower(trim(substr(type, 1, instr(type || '(', '(') - 1))) as base from pragma_table_xinfo(:table, 'main')
-    ) c where hidden <> 1 order by cid";
+          as other_collation
+      from pragma_table_xinfo(:table, 'main') c
+    ) where hidden <> 1 order by cid";
 
 /// A foreign key has the names as they're written, in any case. A key that names no columns refers to
 /// the primary key.

@@ -33,6 +33,7 @@
 //! | [`create`] | fills a missing file from scripts |
 //! | [`fault`] | SQLite's errors |
 //! | [`library`] | limits SQLite's memory |
+//! | [`number`] | a function of SQL that reads the numbers of rows |
 //! | [`time`] | a function of SQL that compares times of all forms |
 
 mod bind;
@@ -43,6 +44,7 @@ mod create;
 mod dialect;
 mod fault;
 mod library;
+mod number;
 pub mod plan;
 mod rows;
 mod settings;

@@ -214,14 +214,16 @@ const TABLES: &str =
     from information_schema.tables
     where table_schema = 'main' order by table_name";
 
-/// A key is unique by its bytes, but a column may be sorted by another collation. The catalog has it
-/// only in the table's SQL.
+/// A key is unique by its bytes, but a column may be compared and sorted by another collation. The catalog has
+/// it only in the table's SQL.
 const COLUMNS: &str = "select c.column_name as name, lower(c.data_type) as type, case
       when c.data_type in ('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'UTINYINT', 'USMALLINT', 'UINTEGER') then 'integer'
       when c.data_type = 'VARCHAR' then 'text'
       when c.data_type = 'DATE' then 'date'
       when c.data_type = 'UUID' then 'uuid'
-      end as param, null as \"cast\", coalesce(list_position(k.constraint_column_names, c.column_name), 0) as place,
+      end as param, null as \"cast\",
+      case when c.data_type = 'VARCHAR' and t.sql ilike '%collate%' then '{c} collate \"C\" = {v}' end as equal,
+      coalesce(list_position(k.constraint_column_names, c.column_name), 0) as place,
       case when c.data_type <> 'VARCHAR' or t.sql not ilike '%collate%' then c.data_type end as comparable, case
       when c.data_type = 'UUID' then 'drivers have UUIDs as bytes, which a cursor can''t hold'
       when c.data_type = 'VARCHAR' and t.sql ilike '%collate%'

@@ -630,6 +630,8 @@ pub struct Catalog {
     /// - `param`, the type of a parameter that finds a row by this column, `local` for a text that is a date
     ///   and time without an offset, or NULL;
     /// - `cast`, the type that the parameter is cast to before the comparison, or NULL;
+    /// - `equal`, if there is such a column, the condition with the column `{c}` and the parameter `{v}`, or NULL
+    ///   if it's that they're equal;
     /// - `place`, the place in the primary key, or 0;
     /// - `comparable`, equal for columns whose values are compared alike: the type and the collation;
     ///   or NULL if equal values may not mean the same row;
