@@ -18,6 +18,7 @@ pub use bind::{bind, check_pairs, query_decode};
 pub use body::{
     BodyParams, BodyType, NULL_CONDITION, Pair, TakenPairs, has_name, memory_of_values, take_pairs,
 };
+pub use decimal::without_exponent;
 pub use follow::{CouchFeed, FollowMode};
 pub use parse::{check_local, no_local_time, percent_decode};
 pub use shard::{RequestedShard, Shard};

@@ -33,7 +33,7 @@ pub static DIALECT: Dialect = Dialect {
     },
     placeholders: Placeholders::ByOccurrence,
     parameter_types: ParameterTypes::Declared,
-    decimals: Decimals::Exact,
+    decimals: Decimals::Exact(65),
     // A limit can't be an expression. If its parameter is NULL, we bind the number for all rows.
     null_limit: None,
     lists: Lists::Texts(list_items),

@@ -33,7 +33,7 @@ pub static DIALECT: Dialect = Dialect {
     },
     placeholders: Placeholders::ByNumber('$'),
     parameter_types: ParameterTypes::Inferred,
-    decimals: Decimals::Exact,
+    decimals: Decimals::Exact(147_455),
     null_limit: None,
     lists: Lists::Arrays,
     keys: Keys {

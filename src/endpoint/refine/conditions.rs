@@ -6,9 +6,13 @@ use rowstream_core::Error;
 use rowstream_core::datetime::{instant, split_leap_second};
 use rowstream_core::diagnostic::{list, shown};
 use rowstream_core::filter::{Comparison, Condition, Truth};
-use rowstream_core::params::{BindType, Param, ParamType, ParamValue, check_local, no_local_time};
+use rowstream_core::params::{
+    BindType, Param, ParamType, ParamValue, check_local, no_local_time, without_exponent,
+};
 use rowstream_core::sql::Operator;
-use rowstream_core::sql::dialect::{Infinities, OperatorSql, ParameterTypes, Placeholders, TimeComparisons};
+use rowstream_core::sql::dialect::{
+    Decimals, Infinities, OperatorSql, ParameterTypes, Placeholders, TimeComparisons,
+};
 use rowstream_encode::{Column, ColumnKind};
 
 use super::{RefineSettings, WrongPair, is_costly};
@@ -302,7 +306,24 @@ impl<'a> Conditions<'a> {
             ColumnKind::Time | ColumnKind::Text | ColumnKind::Any => ParamType::Text,
         };
         let value = Param::new(&column.name, kind).parse_one(text)?;
-        Ok((as_float(value, column.kind), kind))
+        Ok((self.exact(as_float(value, column.kind))?, kind))
+    }
+
+    /// A number in the form that a column of decimals is compared with exactly. With an exponent, databases read
+    /// a float or round it to the column's places, and so some do with too many digits.
+    fn exact(&self, value: ParamValue) -> Result<ParamValue, String> {
+        let (ParamValue::Number(text), Decimals::Exact(most)) = (&value, self.settings.dialect.decimals)
+        else {
+            return Ok(value);
+        };
+        match without_exponent(text, most) {
+            Some(text) => Ok(ParamValue::Number(text)),
+            None => Err(format!(
+                "{} has more digits than {} compares: {most}",
+                shown(text),
+                self.settings.dialect.name
+            )),
+        }
     }
 
     /// Adds a value. Returns its index.

@@ -41,7 +41,7 @@ fn table() -> String {
             ParameterTypes::Declared => "declared".to_owned(),
         }),
         ("decimals that are bound", |dialect| match dialect.decimals {
-            Decimals::Exact => "exact".to_owned(),
+            Decimals::Exact(_) => "exact".to_owned(),
             Decimals::Rounded => "floats beyond 64-bit integers".to_owned(),
         }),
         ("nested statements", |dialect| yes(&dialect.interleaved)),

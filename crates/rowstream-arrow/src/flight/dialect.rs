@@ -30,7 +30,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     },
     placeholders: Placeholders::ByOccurrence,
     parameter_types: ParameterTypes::Declared,
-    decimals: Decimals::Exact,
+    decimals: Decimals::Exact(38),
     null_limit: None,
     lists: Lists::Arrays,
     keys: Keys {

@@ -72,7 +72,7 @@ pub(super) const COMMON: Dialect = Dialect {
     },
     placeholders: Placeholders::ByNumber('$'),
     parameter_types: ParameterTypes::Declared,
-    decimals: Decimals::Exact,
+    decimals: Decimals::Exact(38),
     null_limit: None,
     lists: Lists::LateArrays,
     keys: Keys {

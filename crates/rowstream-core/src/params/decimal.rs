@@ -39,6 +39,29 @@ pub(super) fn whole(text: &str) -> Option<String> {
     Some(if negative { format!("-{digits}") } else { digits })
 }
 
+/// The digits of 128-bit integers, which databases compare even if their decimals have fewer digits.
+const INTEGER_DIGITS: usize = 39;
+
+/// Writes a decimal number without an exponent, and without zeros at its end. `None` if it has more digits than
+/// `most`, and isn't an integer of up to 39 digits.
+pub fn without_exponent(text: &str, most: usize) -> Option<String> {
+    let Decimal { negative, exponent, digits } = Decimal::read(text)?;
+    let sign = if negative { "-" } else { "" };
+    let length = i64::try_from(digits.len()).ok()?;
+    let [whole, zeros] = [exponent, -exponent].map(|count| usize::try_from(count).unwrap_or(0));
+    if length <= exponent {
+        let digits = String::from_utf8(digits).ok().filter(|_| whole <= most.max(INTEGER_DIGITS))?;
+        return Some(if whole == 0 { "0".to_owned() } else { format!("{sign}{digits:0<whole$}") });
+    }
+    if digits.len() + zeros > most {
+        return None;
+    }
+    let (before, behind) = digits.split_at(whole);
+    let [before, behind] = [before, behind].map(|digits| String::from_utf8_lossy(digits));
+    let before = if before.is_empty() { "0" } else { &before };
+    Some(format!("{sign}{before}.{}{behind}", "0".repeat(zeros)))
+}
+
 /// Compares two decimal numbers by value (`1.0` equals `1`, `1e2` is greater than `99`). Texts that
 /// aren't decimal numbers are equal.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
@@ -115,6 +138,28 @@ fn read_exponent(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exponents_are_expanded() {
+        for (text, expected) in [
+            ("0", Some("0")),
+            ("-0.0e5", Some("0")),
+            ("1.50", Some("1.5")),
+            ("1e3", Some("1000")),
+            ("-9.9994e2", Some("-999.94")),
+            ("1.05e-3", Some("0.00105")),
+            ("-12e-2", Some("-0.12")),
+            ("1e-8", Some("0.00000001")),
+            ("1e-9", None),
+            ("123456.789", None),
+            ("1234567890123", Some("1234567890123")),
+            ("12345.6780", Some("12345.678")),
+        ] {
+            assert_eq!(without_exponent(text, 8).as_deref(), expected, "{text}");
+        }
+        let length = |text| without_exponent(text, 8).map(|text| text.len());
+        assert_eq!((length("1e38"), length("1e39")), (Some(39), None));
+    }
 
     #[test]
     fn grammar() {

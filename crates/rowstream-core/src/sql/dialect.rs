@@ -271,8 +271,8 @@ pub enum ParameterTypes {
 /// The treatment of a decimal that is bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decimals {
-    /// The value is kept.
-    Exact,
+    /// The value is kept if it has at most this many digits.
+    Exact(usize),
     /// Beyond 64-bit integers, the value is rounded.
     Rounded,
 }
@@ -737,7 +737,7 @@ pub mod samples {
         syntax: BRACKETS,
         placeholders: Placeholders::ByOccurrence,
         parameter_types: ParameterTypes::Declared,
-        decimals: Decimals::Exact,
+        decimals: Decimals::Exact(38),
         null_limit: None,
         lists: Lists::Arrays,
         keys: KEYS,
