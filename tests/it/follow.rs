@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::support::{
-    Browser, CODINGS, Client, Cut, Ended, Launch, Server, Streaming, TcpProxy, TestDb, decoder, get, pg_port,
-    rowstream, wait_until,
+    Browser, CODINGS, Client, Cut, Ended, Launch, MariaDb, Server, Streaming, TcpProxy, TestDb, decoder, get,
+    pg_port, rowstream, wait_until,
 };
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
@@ -833,6 +833,14 @@ async fn a_counter_of_sqlite_that_restarts_ends_followers() {
     let (_folder, url, writer) = sqlite();
     let execute = async |sql: &'static str| writer.execute_batch(sql).unwrap();
     numbers_restart(&url, execute, "begin; delete from t; delete from sqlite_sequence; commit").await;
+}
+
+/// After `truncate`, followers waited until the new keys had passed their position.
+#[tokio::test]
+async fn a_counter_of_mariadb_that_restarts_ends_followers() {
+    let db = MariaDb::new("create table t (id bigint auto_increment primary key, note varchar(9))");
+    let execute = async |sql: &'static str| db.execute(sql);
+    numbers_restart(&db.url(), execute, "truncate t").await;
 }
 
 /// After a failover or a restored backup, the transactions of a cursor haven't begun yet.

@@ -2,10 +2,10 @@
 
 use rowstream_core::sql::Operator;
 use rowstream_core::sql::dialect::{
-    Affixes, BlockComments, Catalog, CommitOrder, Commits, Decimals, Dialect, Estimate, Filters, Functions,
-    Infinities, KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder, OpenedResults,
-    OperatorSql, OwnOrder, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax, TableName,
-    UniqueKeys, UnorderedTypes, Urls, ValueForm,
+    Affixes, BlockComments, Catalog, CommitOrder, Commits, Counters, Decimals, Dialect, Estimate, Filters,
+    Functions, Infinities, KeyComparison, Keys, LineComment, Lists, Location, Names, NullOrder,
+    OpenedResults, OperatorSql, OwnOrder, ParameterTypes, Placeholders, Quotes, Refusal, Strings, Syntax,
+    TableName, UniqueKeys, UnorderedTypes, Urls, ValueForm,
 };
 
 use crate::estimate;
@@ -79,7 +79,18 @@ pub static DIALECT: Dialect = Dialect {
             message: "`channel` is for PostgreSQL",
             hint: "MySQL sends no notifications: we query it every `poll`",
         }),
-        counters: None,
+        counters: Some(Counters {
+            ahead: AHEAD,
+            table: TableName::Bare,
+            lapse: (
+                INTERLEAVED,
+                Refusal {
+                    message: "several servers issue the key's numbers in turn (`auto_increment_increment`), so a row \
+                        with a lower number may appear after a follower has passed it",
+                    hint: "follow a key that one server issues",
+                },
+            ),
+        }),
     },
     refcursors: Ok(OpenedResults::Results),
     interleaved: Ok(()),
@@ -133,6 +144,22 @@ const FILTERS: Filters = Filters {
     nulls: NullOrder::Least,
     own_order: OwnOrder { quote: '`', nulls: None },
 };
+
+/// MySQL reads only a comment instead of the last condition: its catalog returns old counters. Nothing is
+/// found on a replica, which may be behind, nor if several servers issue numbers.
+const AHEAD: &str = "select 1 as found from information_schema.tables t
+    where t.table_schema = database() and t.table_name = {table_text} and cast(? as decimal(20)) >= t.auto_increment
+      and exists (
+        select 1 from information_schema.columns c
+        where c.table_schema = database() and c.table_name = {table_text} and c.column_name = {column_text}
+          and c.extra like '%auto_increment%')
+      and not exists (select 1 from {table} where {column} >= cast(? as decimal(20)))
+      and (1 = 0 /*M! or @@global.read_only = 0 and @@global.auto_increment_increment = 1
+        and @@global.gtid_slave_pos = '' */)";
+
+const INTERLEAVED: &str = "select 1 as found from information_schema.columns
+    where table_schema = database() and table_name = ? and column_name = ? and extra like '%auto_increment%'
+      and @@global.auto_increment_increment > 1";
 
 /// The tables and views that a user may read in the URL's database, and views without columns: their
 /// tables are gone. The catalog compares names without regard to capital letters, so they aren't in the
