@@ -95,7 +95,15 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
          create function \"Go\"() returns text language plpgsql as
             $$ begin set session search_path = nowhere; return 'gone'; end $$;
          create function lock_it() returns boolean language plpgsql as
-            $$ begin return pg_try_advisory_lock(7); end $$",
+            $$ begin return pg_try_advisory_lock(7); end $$;
+         create function steady(x text) returns text language plpgsql stable as
+            $$ begin return set_config('app.tenant', x, false); end $$;
+         create function enter_role() returns text language plpgsql stable as
+            $$ begin return set_config('role', 'pg_monitor', false); end $$;
+         create function prepares() returns text language plpgsql as
+            $$ begin execute 'prepare found as select 1'; return 'done'; end $$;
+         create function forgets() returns text language plpgsql as
+            $$ begin deallocate all; return 'done'; end $$",
     )
     .await;
     // Its source is empty: the catalog has the parsed body.
@@ -107,7 +115,8 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
         )
         .await;
     }
-    let shown = "select nullif(current_setting('app.tenant', true), '') as tenant, current_setting('search_path') as path";
+    let shown = "select nullif(current_setting('app.tenant', true), '') as tenant, current_setting('search_path') as path,
+        current_setting('role') as role, (select count(*) from pg_prepared_statements where name = 'found') as prepared";
     let one = |sql: &str| [ONE, sql].concat();
     let endpoints = [
         ("set", [PARAM, "select app.set_tenant(:x) as x"].concat()),
@@ -115,6 +124,10 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
         ("enter", one("select t.x from app.enter(:x) t(x)")),
         ("go", "select \"Go\"() as x".to_owned()),
         ("lock", "select lock_it() as x".to_owned()),
+        ("steady", one("select steady(:x) as x")),
+        ("role", "select enter_role() as x".to_owned()),
+        ("prepares", "select prepares() as x".to_owned()),
+        ("forgets", "select forgets() as x".to_owned()),
         ("lock_body", format!("select {}() as x", if has_bodies { "lock_in_body" } else { "lock_it" })),
         ("shown", shown.to_owned()),
         ("shown_one", ["/*\nresult = \"one\"\n*/\n", shown].concat()),
@@ -124,9 +137,21 @@ async fn effects_of_functions_of_postgresql_end_with_their_request() {
     for source in ["", "fetch_rows = 1\n"] {
         let server = server(&db.url(), source, &endpoints).await;
         for _ in 0..2 {
-            for path in ["/set?x=a", "/set_one?x=b", "/enter?x=c", "/go", "/lock", "/lock_body"] {
+            for path in [
+                "/set?x=a",
+                "/set_one?x=b",
+                "/enter?x=c",
+                "/go",
+                "/lock",
+                "/lock_body",
+                "/steady?x=d",
+                "/role",
+                "/prepares",
+                "/forgets",
+            ] {
                 text(&server, path).await;
-                let nothing = "{\"tenant\":null,\"path\":\"\\\"$user\\\", public\"}";
+                let nothing =
+                    "{\"tenant\":null,\"path\":\"\\\"$user\\\", public\",\"role\":\"none\",\"prepared\":0}";
                 assert_eq!(text(&server, "/shown").await, format!("[{nothing}]"), "{source} {path}");
                 assert_eq!(text(&server, "/shown_one").await, nothing, "{source} {path}");
             }
@@ -232,6 +257,7 @@ async fn variables_and_locks_of_mariadb_end_with_their_request() {
             "/*\nresult = \"one\"\n*/\nselect cast(@rn := coalesce(@rn, 0) + 1 as signed) as n".to_owned(),
         ),
         ("lock", lock.clone()),
+        ("quoted", lock.replace("get_lock", "`get_lock`")),
         ("free", lock.replace("get_lock", "is_free_lock").replace(", 0)", ")")),
         ("mode", "select @@sql_mode is null as n".to_owned()),
     ];
@@ -240,8 +266,10 @@ async fn variables_and_locks_of_mariadb_end_with_their_request() {
     for _ in 0..3 {
         assert_eq!(text(&server, "/numbered").await, "[{\"n\":1},{\"n\":2},{\"n\":3}]");
         assert_eq!(text(&server, "/one").await, "{\"n\":1}");
-        assert_eq!(text(&server, "/lock").await, "[{\"ok\":1}]");
-        wait_until("the lock is free", async || text(&server, "/free").await == "[{\"ok\":1}]").await;
+        for path in ["/lock", "/quoted"] {
+            assert_eq!(text(&server, path).await, "[{\"ok\":1}]", "{path}");
+            wait_until("the lock is free", async || text(&server, "/free").await == "[{\"ok\":1}]").await;
+        }
         assert_eq!(text(&server, "/mode").await, "[{\"n\":0}]");
     }
 }

@@ -156,7 +156,7 @@ impl<'a> Outline<'a> {
     /// Looks for calls of these functions, even by quoted names.
     pub fn calls_any(&self, functions: &[&str]) -> bool {
         let is_one = |text: &str| {
-            functions.iter().any(|function| text.trim_matches('"').eq_ignore_ascii_case(function))
+            functions.iter().any(|function| text.trim_matches(['"', '`']).eq_ignore_ascii_case(function))
         };
         self.parts.windows(2).any(|pair| pair[1].text == "(" && is_one(pair[0].text))
     }

@@ -7,7 +7,8 @@
 //!
 //! - If a function is volatile, or if a text calls `set_config`, the statement may change settings. It runs
 //!   in a transaction that is rolled back, and then the session gives its locks up.
-//! - If a text takes a lock of the session, the connection is closed after it.
+//! - If a text takes a lock of the session, or prepares or drops statements, the connection is closed
+//!   after it, because no rollback undoes that.
 //! - If a function is written in SQL, PostgreSQL may make it a part of the statement, and locks its
 //!   tables when it plans that. Several statements are planned before their snapshot counts
 //!   ([`rewritten`]).
@@ -38,7 +39,7 @@ pub(super) enum UserFunction {
     Reads,
     /// It may change settings.
     Sets,
-    /// It takes locks of the session.
+    /// It takes locks of the session, or changes its prepared statements.
     Locks,
 }
 
@@ -139,8 +140,12 @@ fn names(outline: &Outline<'_>) -> Vec<String> {
 /// A query that returns a digit for each of these names.
 fn in_catalog(names: &[String]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("'{}'", literal(name))).collect();
-    EFFECTS.replace("{names}", &names.join(", "))
+    EFFECTS.replace("{holds}", HOLDS).replace("{names}", &names.join(", "))
 }
+
+/// In a text, a lock of the session, or a statement that changes its prepared ones.
+const HOLDS: &str =
+    r"pg_(try_)?advisory_lock|\m(prepare\s+\S+\s*(\(|as\M)|deallocate\s|discard\s+(plans|all))";
 
 /// The digits of names. `used` has the rules of the views, and the policies, that a statement with a name
 /// reads. pg_depend doesn't list functions that are built in, so we look at the texts, too. Functions of
@@ -188,7 +193,7 @@ const EFFECTS: &str = "with recursive
           where d.classid = 'pg_catalog.pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
     )
     select string_agg(most::text, '' order by place) from (
-      select place, coalesce(max(case when source ~* 'pg_(try_)?advisory_lock' then 3
+      select place, coalesce(max(case when source ~* '{holds}' then 3
         when source ~* 'set_config\\s*\\(' then 2 else at_least end), 0) as most
       from named left join part using (place) group by place
     ) of_name";
