@@ -279,6 +279,7 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<ReplyTe
     if !fields::is_json(&reply.head.headers) || text.is_empty() {
         return Ok(ReplyText::Plain(text));
     }
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
     match serde_json::from_str::<IgnoredAny>(&text) {
         Ok(_) => Ok(ReplyText::Json(one_line(text))),
         Err(_) => Err(unreadable("declared as JSON, but invalid")),

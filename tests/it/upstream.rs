@@ -74,6 +74,7 @@ async fn usual(seen: Arc<Seen>, asked: Asked) -> Response<Payload> {
         }
         "/text" => reply(200, "text/plain", "a \"b\"\n,c"),
         "/empty" => reply(204, "text/plain", ""),
+        "/marked" => reply(200, "application/json", "\u{feff}{\"a\": 1}"),
         "/bad" => reply(200, "application/json", "{\"a\": 1"),
         "/binary" => reply(200, "text/plain", vec![b'a', 0xff]),
         "/large" => reply(200, "text/plain", "x".repeat(2000)),
@@ -407,6 +408,20 @@ async fn ends_that_prove_nothing_are_no_ends() {
     }
 }
 
+/// `4, 4` is a length (RFC 9110, section 8.6), but most clients refuse it.
+#[tokio::test]
+async fn a_length_that_is_repeated_is_passed_on_once() {
+    for lengths in ["content-length: 4, 4", "content-length: 4\r\ncontent-length: 4"] {
+        let answer = &*format!("HTTP/1.1 200 OK\r\n{lengths}\r\n\r\nhalf").leak();
+        let url = scripted(Box::leak(Box::new([answer, answer]))).await;
+        let server = server(&url, "protocol = 'http1'", &[("pass/{path}", PASS)]).await;
+        for reply in [get(&server.url("/pass/x")).await, get_h2c(&server.url("/pass/x")).await] {
+            assert_eq!((reply.text(), &reply.ended), ("half", &Ended::Complete), "{lengths}");
+            assert_eq!(reply.header("content-length"), Some("4"), "{lengths}");
+        }
+    }
+}
+
 /// A server may close an idle connection at any moment, even while the next request is on its way.
 /// The request must not fail.
 #[tokio::test]
@@ -683,6 +698,9 @@ async fn replies_are_rows_in_every_format() {
     assert_eq!(events.text().matches("data:").count(), 4);
     let arrow = get(&server.url("/calls/json?_format=arrow&count=4")).await;
     assert_eq!((arrow.status, &arrow.ended), (StatusCode::OK, &Ended::Complete));
+    // A byte order mark isn't part of the JSON.
+    let marked = get(&server.url("/calls/marked?_format=csv&count=1")).await;
+    assert!(marked.text().ends_with(",\"{\"\"a\"\": 1}\"\r\n"), "{}", marked.text());
     let none = get(&server.url("/calls/json?count=0")).await;
     assert_eq!(none.text(), "[]");
     assert_problem(&get(&server.url("/calls/json?count=-1")).await, 400, "invalid_parameter");

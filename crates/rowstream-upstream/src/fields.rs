@@ -110,6 +110,13 @@ pub fn response(upstream: &HeaderMap) -> HeaderMap {
     if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
     }
+    // `63, 63` is a length, too (RFC 9110, section 8.6), but most clients refuse it.
+    if let Some(length) = headers.get(header::CONTENT_LENGTH)
+        && let Some(first) = length.as_bytes().split(|byte| *byte == b',').next()
+        && let Ok(length) = HeaderValue::from_bytes(first.trim_ascii())
+    {
+        headers.insert(header::CONTENT_LENGTH, length);
+    }
     strip(&mut headers);
     headers.append(header::VIA, VIA);
     headers

@@ -36,6 +36,8 @@ use crate::pointer::{self, Pointer};
 
 /// The most nested containers. Documents have about ten, and few JSON parsers allow more than this.
 pub const DEPTH: usize = 128;
+/// A byte order mark, which may precede JSON (RFC 8259, section 8.1).
+const MARK: &[u8] = "\u{feff}".as_bytes();
 /// The longest captured scalar, in bytes. It's a URL, or the token of a page.
 pub const LONGEST_CAPTURE: usize = 16 * 1024;
 
@@ -136,6 +138,8 @@ pub struct Splitter {
 /// The syntax that's expected next.
 #[derive(Debug, Clone, Copy)]
 enum State {
+    /// The rest of a byte order mark, or the first value.
+    Mark(&'static [u8]),
     Value,
     ValueOrClose,
     NameOrClose,
@@ -207,7 +211,7 @@ impl Splitter {
         let longest = 6 * track.longest_name();
         Self {
             layout: Layout::Document,
-            state: State::Value,
+            state: State::Mark(MARK),
             stack: Vec::new(),
             rows: track.ends()[0],
             rows_depth: rows.tokens().len(),
@@ -229,7 +233,7 @@ impl Splitter {
     /// Begins another document.
     pub fn begin(&mut self, layout: Layout) {
         self.layout = layout;
-        self.state = State::Value;
+        self.state = State::Mark(MARK);
         self.stack.clear();
         self.track.reset();
         self.is_open = layout == Layout::Lines;
@@ -292,6 +296,7 @@ impl Splitter {
         }
         let is_end = match (self.layout, self.state) {
             (_, State::End) => true,
+            (Layout::Lines, State::Mark(rest)) => rest.len() == MARK.len(),
             (Layout::Lines, State::Value) => self.stack.is_empty(),
             _ => false,
         };
@@ -333,6 +338,7 @@ impl Splitter {
                 State::Text(text, escape) => self.read_text(valid, text, escape),
                 State::Number(digits) => self.read_number(valid, digits),
                 State::Literal(rest) => self.read_literal(valid, rest),
+                State::Mark(rest) => self.read_mark(valid, rest),
                 _ => self.read_token(valid),
             };
             if ended? {
@@ -356,6 +362,19 @@ impl Splitter {
     #[cold]
     fn not_json(&self) -> SplitError {
         SplitError::NotJson(self.before + self.at as u64)
+    }
+
+    /// Reads a byte of the mark, if there is one.
+    fn read_mark(&mut self, chunk: &[u8], rest: &'static [u8]) -> Result<bool, SplitError> {
+        self.state = match rest.split_first() {
+            Some((first, rest)) if *first == chunk[self.at] => {
+                self.at += 1;
+                if rest.is_empty() { State::Value } else { State::Mark(rest) }
+            }
+            _ if rest.len() == MARK.len() => State::Value,
+            _ => return Err(self.not_json()),
+        };
+        Ok(false)
     }
 
     /// Reads a byte between scalars.

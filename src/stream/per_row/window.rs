@@ -456,7 +456,7 @@ fn narrow(outcome: &mut CallOutcome, pointer: &Pointer) {
     match found {
         Some(found) => outcome.body = found.map(ReplyText::Json),
         None => {
-            let message = "`value` points into a reply that isn't JSON";
+            let message = "`at` points into a reply that isn't JSON";
             outcome.error = Some(Error::new("upstream_reply", StatusCode::BAD_GATEWAY, message));
         }
     }

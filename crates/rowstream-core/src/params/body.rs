@@ -69,7 +69,7 @@ impl BodyParams {
         match kind {
             BodyType::Form => Ok(Self::Form(text.to_owned())),
             BodyType::Json => {
-                let Members(members) = serde_json::from_str(text)
+                let Members(members) = serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text))
                     .map_err(|error| format!("it is not a JSON object: {error}"))?;
                 Ok(Self::Json(members))
             }
@@ -312,6 +312,7 @@ mod tests {
                 r#"{"p": {"a": [1, "x"]}}"#,
                 ParamValue::Json(r#"{"a": [1, "x"]}"#.into()),
             ),
+            (Param::new("p", ParamType::Text), "\u{feff}{\"p\": \"a\"}", ParamValue::Text("a".into())),
             (Param::new("p", ParamType::Json), r#"{"p": [1]}"#, ParamValue::Json("[1]".into())),
             (optional(ParamType::Text), r#"{"p": null}"#, ParamValue::Null),
             (optional(ParamType::Text), "{}", ParamValue::Null),

@@ -74,6 +74,8 @@ fn elements_of_an_array() {
         ("/a", "{\"a\":null}", &[]),
         ("/a", "12", &[]),
         ("/ä", "{\"\\u00e4\":[\"ü\"]}", &["\"ü\""]),
+        // A byte order mark (RFC 8259, section 8.1).
+        ("/a", "\u{feff} {\"a\":[1]}", &["1"]),
     ] {
         let split = whole(rows, &[], Layout::Document, text.as_bytes());
         assert_eq!(split.elements, elements, "{rows} {text}");
@@ -86,6 +88,8 @@ fn lines_are_elements() {
     for (text, elements) in [
         ("", Ok(&[][..])),
         ("\n\r\n", Ok(&[])),
+        ("\u{feff}1\n2", Ok(&["1", "2"])),
+        ("1\n\u{feff}2", Err(SplitError::NotJson(2))),
         ("1\n{\"a\":1}\r\n\n\"x\"", Ok(&["1", "{\"a\":1}", "\"x\""])),
         ("[1]\n23", Ok(&["[1]", "23"])),
         ("1 2\n", Err(SplitError::NotJson(2))),
@@ -160,6 +164,9 @@ fn what_is_no_whole_document_fails() {
         ("{\"items\":[1],\"items\":[2]}", SplitError::Twice("items".to_owned())),
         ("{\"items\":[1],\"it\\u0065ms\":[2]}", SplitError::Twice("it\\u0065ms".to_owned())),
         ("<html>", SplitError::NotJson(0)),
+        ("\u{feff}", SplitError::Cut),
+        ("\u{feff}\u{feff}[]", SplitError::NotJson(3)),
+        (" \u{feff}[]", SplitError::NotJson(1)),
         (&*deep, SplitError::TooDeep),
         (&*long_next, SplitError::LongScalar),
     ] {
