@@ -55,9 +55,23 @@ const WORDS: &[Word] = &[
     word("connection_limit", &[], "set `pool.max` of the source"),
     word("pool_timeout", &[], "set `pool.acquire_timeout` of the source"),
     word("statement_cache_size", &[], "set `statement_cache` of the source"),
+    word("statement_timeout", &[], "set `statement_timeout` of the source"),
+    word("lock_timeout", &[], "write `options=-c%20lock_timeout=5s`"),
+    word("TimeZone", &["utc"], "leave it out, because sessions are in UTC"),
+    word("prepareThreshold", &[], UNNAMED),
+    word("prepared_statements", &["true"], UNNAMED),
+    word("default_query_exec_mode", &[], UNNAMED),
+    word("pool_max_conns", &[], "set `pool.max` of the source"),
+    word("require_auth", &[], "leave it out, and write `channel_binding=require` or `sslmode=verify-full`"),
+    word("sslcertmode", &["allow", "disable"], "write `sslcert` and `sslkey`"),
+    word("min_protocol_version", &["3.0"], "leave it out"),
+    word("max_protocol_version", &["*"], ""),
     word("sslcrl", &[], "leave it out, because revocation lists aren't read"),
     word("requirepeer", &[], "leave it out, and name the socket's folder"),
 ];
+
+/// Instead of words that turn off prepared statements.
+const UNNAMED: &str = "behind a pooler, set `pooler = \"transaction\"` of the source, otherwise leave it out";
 
 const fn word(name: &'static str, harmless: &'static [&'static str], instead: &'static str) -> Word {
     Word { name, harmless, instead }
@@ -392,6 +406,7 @@ mod tests {
             "client_encoding=UTF8&fallback_application_name=psql&sslcompression=0&sslsni=1",
             "gssencmode=disable&load_balance_hosts=disable&sslnegotiation=postgres&pgbouncer=true",
             "ssl_min_protocol_version=TLSv1.2&connect_timeout=0",
+            "sslcertmode=disable&max_protocol_version=latest&TimeZone=UTC&prepared_statements=true",
         ] {
             assert_eq!(target(&format!("postgres://u@h/d?{query}")).database, "d", "{query}");
         }
@@ -499,6 +514,9 @@ mod tests {
             ("postgres://u:secret@h/d?connect_timeout=-1", "connect_timeout"),
             ("postgres://u:secret@h/d?channel_binding=maybe", "channel_binding `maybe`"),
             ("postgres://u:secret@h/d?schema=shop", "search_path=NAME"),
+            ("postgres://u:secret@h/d?statement_timeout=5000", "set `statement_timeout` of the source"),
+            ("postgres://u:secret@h/d?prepareThreshold=0", "set `pooler = \"transaction\"`"),
+            ("postgres://u:secret@h/d?require_auth=scram-sha-256", "write `channel_binding=require`"),
             ("postgres://u:secret@h/d?client_encoding=latin1", "sessions are in UTF-8"),
             ("postgres://u:secret@h/d?sslmode=no-verify", "require (which checks no authority)"),
             ("postgres://u:secret@h/d?ssl=false", "write `sslmode`"),
