@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
 use rowstream_core::lock::Mutex;
 
 use super::login::ConnectError;
@@ -37,6 +38,13 @@ pub struct UserPassword {
     pub user: String,
     /// The password, if there is one.
     pub password: Option<String>,
+}
+
+impl UserPassword {
+    /// The address, the user and the database of a login, for the log.
+    pub fn at(&self, address: &str, database: &str) -> String {
+        format!("at {} as user {}, database {}", shown(address), shown(&self.user), shown(database))
+    }
 }
 
 impl Credentials for UserPassword {

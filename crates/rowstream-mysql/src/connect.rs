@@ -99,9 +99,9 @@ impl Connector {
             (_, mode) => Some(tls::connector(&config.name, mode, target.ssl_ca.as_deref(), &target.client)?),
         };
         let again = config.clone();
-        let read = move || Some(Target::parse(&again.url_now()?).ok()?.credentials());
+        let read = move || Some(Target::parse(&again.url_now()?).ok()?.credentials);
         Ok(Self {
-            credentials: CredentialSource::new(target.credentials(), PasswordCommand::of(config), read),
+            credentials: CredentialSource::new(target.credentials.clone(), PasswordCommand::of(config), read),
             target,
             tls,
             statement_timeout: config.statement_timeout,
@@ -140,7 +140,10 @@ impl Connector {
         login: &UserPassword,
         opening: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, ConnectError> {
-        login::within(self.target.connect_timeout, opening, || self.target.login(&login.user)).await
+        login::within(self.target.connect_timeout, opening, || {
+            login.at(&self.target.address(), &self.target.database)
+        })
+        .await
     }
 
     async fn open(&self, login: &UserPassword) -> Result<Connection, Error> {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rowstream_core::diagnostic::shown;
 use rowstream_database::credentials::UserPassword;
 use rowstream_database::tls::{ClientFiles, SslMode};
 use rowstream_database::url::{
@@ -57,8 +56,7 @@ const fn word(name: &'static str, harmless: &'static [&'static str], instead: &'
 pub(super) struct Target {
     pub(super) host: Host,
     pub(super) port: u16,
-    pub(super) user: String,
-    pub(super) password: Option<String>,
+    pub(super) credentials: UserPassword,
     pub(super) database: String,
     pub(super) ssl_mode: SslMode,
     pub(super) ssl_ca: Option<PathBuf>,
@@ -76,8 +74,7 @@ impl Target {
         let mut target = Self {
             host: to_host(host),
             port: parse_port(port, PORT)?,
-            user: parts.user,
-            password: parts.password,
+            credentials: UserPassword { user: parts.user, password: parts.password },
             database: parts.database,
             ssl_mode: SslMode::Prefer,
             ssl_ca: None,
@@ -89,8 +86,8 @@ impl Target {
         if target.ssl_mode == SslMode::VerifyCa && target.ssl_ca.is_none() {
             return refuse("ssl-mode=verify_ca needs ssl-ca=FILE, the certificate of your authority");
         }
-        if target.user.is_empty() {
-            target.user = std::env::var("USER").unwrap_or_else(|_| "root".into());
+        if target.credentials.user.is_empty() {
+            target.credentials.user = std::env::var("USER").unwrap_or_else(|_| "root".into());
         }
         Ok(target)
     }
@@ -111,8 +108,8 @@ impl Target {
             "host" => self.host = to_host(&value),
             "socket" => self.host = Host::Unix(value.into()),
             "port" => self.port = parse_port(&value, PORT)?,
-            "user" => self.user = value,
-            "password" => self.password = Some(value),
+            "user" => self.credentials.user = value,
+            "password" => self.credentials.password = Some(value),
             "ssl-mode" => self.ssl_mode = parse_ssl_mode(&value)?,
             "ssl-ca" => self.ssl_ca = Some(value.into()),
             "ssl-cert" => self.client.certificate = Some(value.into()),
@@ -122,17 +119,6 @@ impl Target {
             hyphened => ignore(WORDS, hyphened, &value)?,
         }
         Ok(())
-    }
-
-    /// The user and the password.
-    pub(super) fn credentials(&self) -> UserPassword {
-        UserPassword { user: self.user.clone(), password: self.password.clone() }
-    }
-
-    /// The address, the user and the database of a login, for the log.
-    pub(super) fn login(&self, user: &str) -> String {
-        let address = self.address();
-        format!("at {} as user {}, database {}", shown(&address), shown(user), shown(&self.database))
     }
 
     /// Host and port, or the socket.
@@ -179,8 +165,8 @@ mod tests {
             "mysql://ann:p%40ss@db.example:3307/shop?ssl-mode=VERIFY_IDENTITY&ssl-ca=/ca.pem&zero-dates=null",
         );
         assert_eq!(t.host, Host::Tcp("db.example".into()));
-        assert_eq!((t.port, t.user.as_str(), t.database.as_str()), (3307, "ann", "shop"));
-        assert_eq!((t.password.as_deref(), t.zero_dates), (Some("p@ss"), ZeroDates::Null));
+        assert_eq!((t.port, t.credentials.user.as_str(), t.database.as_str()), (3307, "ann", "shop"));
+        assert_eq!((t.credentials.password.as_deref(), t.zero_dates), (Some("p@ss"), ZeroDates::Null));
         assert_eq!((t.ssl_mode, t.ssl_ca), (SslMode::VerifyFull, Some("/ca.pem".into())));
     }
 
@@ -205,7 +191,7 @@ mod tests {
             ("mysql://u@h/db", "at `h:3306` as user `u`, database `db`"),
         ] {
             let target = target(url);
-            assert_eq!(target.login(&target.user), login, "{url}");
+            assert_eq!(target.credentials.at(&target.address(), &target.database), login, "{url}");
         }
     }
 

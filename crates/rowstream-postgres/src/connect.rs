@@ -145,9 +145,9 @@ impl Connector {
         let session = SessionSettings::new(config.statement_timeout, target.options.as_deref());
         let (pooler, max_message) = (config.pooler, config.max_row_bytes);
         let again = config.clone();
-        let read = move || Target::read_again(&again, host).map(|target| target.credentials());
+        let read = move || Target::read_again(&again, host).map(|target| target.credentials);
         Ok(Self {
-            credentials: CredentialSource::new(target.credentials(), command, read),
+            credentials: CredentialSource::new(target.credentials.clone(), command, read),
             target,
             host,
             tls,
@@ -164,7 +164,10 @@ impl Connector {
     pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
         let Target { connect_timeout: limit, .. } = self.target;
         let open = |login: UserPassword| async move {
-            login::within(limit, self.open(&login), || self.target.login(&login.user)).await
+            login::within(limit, self.open(&login), || {
+                login.at(&self.target.address(), &self.target.database)
+            })
+            .await
         };
         self.credentials.log_in(open).await
     }

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rowstream_core::diagnostic::shown;
 use rowstream_core::settings::SourceSettings;
 use rowstream_database::credentials::UserPassword;
 use rowstream_database::login::AddressOrder;
@@ -117,8 +116,7 @@ pub(super) struct Target {
     pub(super) address: Option<IpAddr>,
     pub(super) address_order: AddressOrder,
     pub(super) port: u16,
-    pub(super) user: String,
-    pub(super) password: Option<String>,
+    pub(super) credentials: UserPassword,
     pub(super) database: String,
     pub(super) ssl_mode: SslMode,
     pub(super) ssl_root_cert: Option<PathBuf>,
@@ -248,8 +246,7 @@ impl Default for Target {
             address: None,
             address_order: AddressOrder::Given,
             port: PORT,
-            user: String::new(),
-            password: None,
+            credentials: UserPassword { user: String::new(), password: None },
             database: String::new(),
             ssl_mode: SslMode::Prefer,
             ssl_root_cert: None,
@@ -265,8 +262,8 @@ impl Default for Target {
 impl Target {
     fn set(&mut self, name: &str, value: String) -> Result<(), UrlError> {
         match name {
-            "user" => self.user = value,
-            "password" => self.password = Some(value),
+            "user" => self.credentials.user = value,
+            "password" => self.credentials.password = Some(value),
             "dbname" => self.database = value,
             "load_balance_hosts" => self.address_order = parse_address_order(&value)?,
             "sslmode" => self.ssl_mode = parse_ssl_mode(&value)?,
@@ -291,11 +288,12 @@ impl Target {
 
     /// Fills in libpq's defaults: the operating system's user, and a database with the user's name.
     fn fill_defaults(&mut self, variables: &BTreeMap<&str, String>) {
-        if self.user.is_empty() {
-            self.user = libpq::user(variables);
+        let user = &mut self.credentials.user;
+        if user.is_empty() {
+            *user = libpq::user(variables);
         }
         if self.database.is_empty() {
-            self.database = self.user.clone();
+            self.database = user.clone();
         }
     }
 
@@ -307,21 +305,11 @@ impl Target {
             Host::Unix(folder) if folder == Path::new("/var/run/postgresql") => "localhost",
             Host::Unix(folder) => &folder.to_string_lossy(),
         };
-        let login = Login { host, port: self.port, database: &self.database, user: &self.user };
-        if self.password.is_none() {
-            self.password = libpq::password(file, &login);
+        let UserPassword { user, password } = &mut self.credentials;
+        let login = Login { host, port: self.port, database: &self.database, user };
+        if password.is_none() {
+            *password = libpq::password(file, &login);
         }
-    }
-
-    /// The user and the password.
-    pub(super) fn credentials(&self) -> UserPassword {
-        UserPassword { user: self.user.clone(), password: self.password.clone() }
-    }
-
-    /// The address, the user and the database of a login, for the log.
-    pub(super) fn login(&self, user: &str) -> String {
-        let address = self.address();
-        format!("at {} as user {}, database {}", shown(&address), shown(user), shown(&self.database))
     }
 
     /// Its host and port, or its socket; its name in metrics and in the log.
@@ -472,8 +460,8 @@ mod tests {
             "postgres://ann:p%40ss%2Fw%3Ard@db.example:6432/shop?sslmode=verify-full&sslrootcert=/ca.pem",
         );
         assert_eq!(t.host, Host::Tcp("db.example".into()));
-        assert_eq!((t.port, t.user.as_str(), t.database.as_str()), (6432, "ann", "shop"));
-        assert_eq!(t.password.as_deref(), Some("p@ss/w:rd"));
+        assert_eq!((t.port, t.credentials.user.as_str(), t.database.as_str()), (6432, "ann", "shop"));
+        assert_eq!(t.credentials.password.as_deref(), Some("p@ss/w:rd"));
         assert_eq!((t.ssl_mode, t.ssl_root_cert), (SslMode::VerifyFull, Some("/ca.pem".into())));
     }
 
@@ -489,7 +477,7 @@ mod tests {
             ("postgresql://u@/?password=pass", "at `localhost:5432` as user `u`, database `u`"),
         ] {
             let target = target(url);
-            assert_eq!(target.login(&target.user), login, "{url}");
+            assert_eq!(target.credentials.at(&target.address(), &target.database), login, "{url}");
         }
     }
 
