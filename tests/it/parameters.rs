@@ -1,6 +1,8 @@
 //! Parameters as databases get them: absent, empty, and with a type that the statement doesn't
 //! determine. SQLite and PostgreSQL have the same results.
 
+use serde_json::json;
+
 use crate::support::{Client, Ended, MariaDb, Reply, Server, TestDb, get, repository, rowstream};
 
 /// A server with the same files on SQLite and on PostgreSQL.
@@ -331,5 +333,30 @@ async fn a_time_of_day_has_less_than_sixty_seconds() {
     {
         let reply = get(&server.url(&format!("/times?at=eq.{time}"))).await;
         assert_eq!(reply.status.as_u16(), status, "{time}: {}", reply.text());
+    }
+}
+
+/// MariaDB read the text `PT5M` as the time 0, so each row was later.
+#[tokio::test]
+async fn a_duration_is_compared_with_times_of_mariadb() {
+    let db = MariaDb::new(
+        "create table t (id int primary key, at time(6)); insert into t values (1, '0:04:59'), (2, '0:05:00.5'), (3, '30:00:00')",
+    );
+    let one = "/*\n[params]\nd = \"duration\"\n*/\nselect id from t where at > :d order by id";
+    let list = "/*\n[params]\nd = \"duration[]\"\n*/\nselect id from t where at in \
+        (select d from json_table(:d, '$[*]' columns (d time(6) path '$')) as ds) order by id";
+    let server = serve(&db.url(), &[("one", one), ("list", list)]).await;
+    for (path, expected) in [
+        ("one?d=PT5M", json!([{"id": 2}, {"id": 3}])),
+        ("one?d=300s500ms", json!([{"id": 3}])),
+        ("one?d=P1DT6H", json!([])),
+        ("list?d=PT4M59S&d=P1DT6H", json!([{"id": 1}, {"id": 3}])),
+    ] {
+        let reply = get(&server.url(&format!("/{path}"))).await;
+        assert_eq!(reply.json(), expected, "{path}");
+    }
+    for path in ["one?d=P1M", "one?d=PT839H", "list?d=P1Y"] {
+        let reply = get(&server.url(&format!("/{path}"))).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (400, &json!("invalid_data")), "{path}");
     }
 }

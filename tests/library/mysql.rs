@@ -399,7 +399,7 @@ async fn parameters_of_all_types() {
             one(ParamType::Timestamp, ParamValue::Timestamp("2024-01-02T03:04:05.000007".parse().unwrap())),
             "1",
         ),
-        ("select ? as v", one(ParamType::Duration, ParamValue::Duration(text("PT1S"))), "\"PT1S\""),
+        ("select ? as v", one(ParamType::Duration, ParamValue::Duration(text("PT1S"))), "\"0:00:01.000000\""),
         ("select ? is null as v", one(ParamType::Text, ParamValue::Null), "1"),
         (
             "select sum(i) as v from json_table(?, '$[*]' columns (i bigint path '$')) j",

@@ -1,8 +1,14 @@
 //! Encodes parameter values for COM_STMT_EXECUTE: a bit for each NULL, the types, and the values.
 //!
 //! MySQL and MariaDB have no types for lists, durations and UUIDs. We bind a list as a JSON array,
-//! which `json_table` and `json_contains` read, and the others as texts.
+//! which `json_table` and `json_contains` read, a duration as the text of a `time`, and a UUID as a
+//! text.
 
+use http::StatusCode;
+use jiff::{SignedDuration, Span, SpanRelativeTo};
+use rowstream_core::Error;
+use rowstream_core::diagnostic::shown;
+use rowstream_core::error::INVALID_DATA;
 use rowstream_core::params::ParamValue;
 use rowstream_core::sql::LimitPart;
 
@@ -26,9 +32,16 @@ const DECIMAL_PLACES: i64 = 30;
 
 /// Appends the arguments of a statement. `limits` are the placeholders that are a whole limit; for
 /// these, NULL means "no limit".
-pub(super) fn write(args: &[&ParamValue], limits: &[(usize, LimitPart)], out: &mut Vec<u8>) {
+///
+/// # Errors
+/// A duration has years or months, or is longer than the longest `time`.
+pub(super) fn write(
+    args: &[&ParamValue],
+    limits: &[(usize, LimitPart)],
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
     if args.is_empty() {
-        return;
+        return Ok(());
     }
     let mut nulls = vec![0_u8; args.len().div_ceil(8)];
     let mut types = Vec::with_capacity(2 * args.len());
@@ -41,7 +54,7 @@ pub(super) fn write(args: &[&ParamValue], limits: &[(usize, LimitPart)], out: &m
                 nulls[index / 8] |= 1 << (index % 8);
                 NULL
             }
-            (arg, _) => value(arg, &mut values),
+            (arg, _) => value(arg, &mut values)?,
         };
         types.extend_from_slice(&kind);
     }
@@ -50,6 +63,7 @@ pub(super) fn write(args: &[&ParamValue], limits: &[(usize, LimitPart)], out: &m
     out.push(1);
     out.extend_from_slice(&types);
     out.extend_from_slice(&values);
+    Ok(())
 }
 
 /// Appends the limit that means all rows, or the offset that skips none.
@@ -63,8 +77,8 @@ fn no_limit(part: LimitPart, out: &mut Vec<u8>) -> [u8; 2] {
 }
 
 /// Appends a value that isn't NULL, and returns its type.
-fn value(arg: &ParamValue, out: &mut Vec<u8>) -> [u8; 2] {
-    match arg {
+fn value(arg: &ParamValue, out: &mut Vec<u8>) -> Result<[u8; 2], Error> {
+    Ok(match arg {
         ParamValue::Null => NULL,
         ParamValue::Integer(integer) => {
             out.extend_from_slice(&integer.to_le_bytes());
@@ -88,18 +102,36 @@ fn value(arg: &ParamValue, out: &mut Vec<u8>) -> [u8; 2] {
             push_timestamp(*timestamp, out);
             DATETIME
         }
-        ParamValue::Text(text)
-        | ParamValue::Duration(text)
-        | ParamValue::Uuid(text)
-        | ParamValue::Json(text) => {
+        ParamValue::Text(text) | ParamValue::Uuid(text) | ParamValue::Json(text) => {
             push_text(text.as_bytes(), out);
             TEXT
         }
-        ParamValue::List(items) => {
-            push_text(json_list(items).as_bytes(), out);
+        ParamValue::Duration(text) => {
+            push_text(time(text)?.as_bytes(), out);
             TEXT
         }
-    }
+        ParamValue::List(items) => {
+            push_text(json_list(items)?.as_bytes(), out);
+            TEXT
+        }
+    })
+}
+
+/// The text of a `time`. MySQL reads `PT5M` as the time 0.
+///
+/// # Errors
+/// The duration has years or months, or is longer than the longest `time`.
+fn time(duration: &str) -> Result<String, Error> {
+    const LONGEST: SignedDuration = SignedDuration::new(838 * 3600 + 59 * 60 + 59, 999_999_000);
+    let span = duration.parse::<Span>();
+    let time = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
+    let Some(time) = time.ok().filter(|time| *time <= LONGEST) else {
+        let message = format!("{} doesn't fit into a `time` of the database", shown(duration));
+        let error = Error::new(INVALID_DATA, StatusCode::BAD_REQUEST, message);
+        return Err(error.hint("a `time` has no years and months, and is at most 838:59:59"));
+    };
+    let (minutes, seconds) = (time.as_secs() / 60, time.as_secs() % 60);
+    Ok(format!("{}:{:02}:{seconds:02}.{:06}", minutes / 60, minutes % 60, time.subsec_micros()))
 }
 
 /// Appends an integer if it is one, because the database searches indexes only by integers.
@@ -150,26 +182,27 @@ fn push_timestamp(timestamp: jiff::civil::DateTime, out: &mut Vec<u8>) {
 }
 
 /// A JSON array, for `json_table(:ids, '$[*]' columns (id bigint path '$'))`.
-fn json_list(items: &[ParamValue]) -> String {
-    let items: Vec<_> = items.iter().map(json).collect();
-    format!("[{}]", items.join(","))
+fn json_list(items: &[ParamValue]) -> Result<String, Error> {
+    let items: Vec<_> = items.iter().map(json).collect::<Result<_, _>>()?;
+    Ok(format!("[{}]", items.join(",")))
 }
 
-fn json(item: &ParamValue) -> String {
-    match item {
+fn json(item: &ParamValue) -> Result<String, Error> {
+    Ok(match item {
         ParamValue::Null => "null".to_owned(),
         ParamValue::Integer(integer) => integer.to_string(),
         ParamValue::Boolean(boolean) => boolean.to_string(),
         ParamValue::Number(text) => text.clone(),
         ParamValue::Float(float) => format!("{float:e}"),
         ParamValue::Json(document) => document.clone(),
-        ParamValue::List(items) => json_list(items),
+        ParamValue::List(items) => json_list(items)?,
+        ParamValue::Duration(text) => serde_json::Value::from(time(text)?).to_string(),
         // In the database's own form, without a zone.
         ParamValue::Timestamp(timestamp) => {
             serde_json::Value::from(timestamp.strftime("%Y-%m-%d %H:%M:%S%.f").to_string()).to_string()
         }
         other => serde_json::Value::from(other.postgres_text().unwrap_or_default()).to_string(),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -180,12 +213,12 @@ mod tests {
     fn nulls_are_bits_and_no_values() {
         let args = [&ParamValue::Null, &ParamValue::Integer(1), &ParamValue::Null];
         let mut out = Vec::new();
-        write(&args, &[(2, LimitPart::Rows)], &mut out);
+        write(&args, &[(2, LimitPart::Rows)], &mut out).expect("no duration");
         let mut expected = vec![0b001, 1, 6, 0, 8, 0, 8, 0x80, 1, 0, 0, 0, 0, 0, 0, 0];
         expected.extend_from_slice(&[0xff; 8]);
         assert_eq!(out, expected);
         out.clear();
-        write(&[], &[], &mut out);
+        write(&[], &[], &mut out).expect("no duration");
         assert!(out.is_empty());
     }
 
@@ -213,6 +246,22 @@ mod tests {
     fn lists_are_json() {
         let text = |text: &str| ParamValue::Text(text.to_owned());
         let items = [ParamValue::Integer(1), text("a\"b"), ParamValue::Null, ParamValue::Boolean(true)];
-        assert_eq!(json_list(&items), r#"[1,"a\"b",null,true]"#);
+        assert_eq!(json_list(&items).expect("no duration"), r#"[1,"a\"b",null,true]"#);
+    }
+
+    #[test]
+    fn durations_are_times() {
+        for (duration, expected) in [
+            ("PT0S", Some("0:00:00.000000")),
+            ("PT5M", Some("0:05:00.000000")),
+            ("PT1.5S", Some("0:00:01.500000")),
+            ("P1W2DT3H", Some("219:00:00.000000")),
+            ("PT838H59M59.5S", Some("838:59:59.500000")),
+            ("PT839H", None),
+            ("P1M", None),
+            ("P1Y", None),
+        ] {
+            assert_eq!(time(duration).ok().as_deref(), expected, "{duration}");
+        }
     }
 }

@@ -108,8 +108,8 @@ impl Deref for Prepared {
 /// Appends the command that runs a statement. `id` is the statement's number on its connection.
 ///
 /// # Errors
-/// There are more or fewer arguments than placeholders, one for a limit is negative, or a
-/// number is too large.
+/// There are more or fewer arguments than placeholders, one for a limit is negative, a number is
+/// too large, or a duration doesn't fit into a `time`.
 pub(super) fn push_execute(
     statement: &StatementDescription,
     id: u32,
@@ -132,8 +132,7 @@ pub(super) fn push_execute(
     });
     // The number of executions.
     command.extend_from_slice(&1_u32.to_le_bytes());
-    bind::write(args, &statement.limits, command);
-    Ok(())
+    bind::write(args, &statement.limits, command)
 }
 
 fn is_negative(arg: &ParamValue) -> bool {

@@ -132,7 +132,7 @@ impl Engine {
                 in_list: "i in (select v from json_table(:v, '$[*]' columns (v bigint path '$')) as l)",
                 at_instant: "z = :v",
                 is_document: "json_value(:v, '$.a') = 1",
-                is_duration: "'PT1H30M' = :v",
+                is_duration: ":v in ('PT1H30M', '1:30:00.000000')",
                 is_uuid: "u = :v",
             },
             Self::DuckDb => Words {
