@@ -226,7 +226,7 @@ impl DatabaseSession for Session {
                     self.isolation = Isolation::ReadCommitted;
                 }
                 let connection = self.connection();
-                // A pooler's session may be another's, with locks of its own.
+                // Behind a pooler, the session may be another client's, whose locks must stay.
                 connection.may_hold_locks = !connection.is_pooled && connection.other.is_none();
             }
             SessionEffect::Locks => self.connection().must_close = true,
@@ -904,7 +904,8 @@ async fn settle(
             patience *= 2;
         }
     }
-    let rollback = match std::mem::take(&mut connection.may_hold_locks) {
+    let holds_locks = std::mem::take(&mut connection.may_hold_locks);
+    let rollback = match holds_locks {
         true => "rollback; select pg_catalog.pg_advisory_unlock_all()",
         false => "rollback",
     };
@@ -913,8 +914,12 @@ async fn settle(
             b'I' => frontend::sync(&mut connection.wire.write),
             _ => frontend::query(rollback, &mut connection.wire.write).map_err(unsendable)?,
         }
-        if connection.until_answered().await? && connection.status == b'I' {
-            return Ok(());
+        let answered = connection.until_answered().await?;
+        match (answered, connection.status) {
+            (true, b'I') => return Ok(()),
+            // The locks may not have been released.
+            (false, b'I') if holds_locks => break,
+            _ => {}
         }
     }
     Err(out_of_order())

@@ -365,9 +365,15 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// All names in the statement, and its keywords. Each of its tables is among them.
-    pub fn names(&self) -> Vec<String> {
-        self.parts.iter().filter_map(|part| self.name(part.text)).collect()
+    /// The names that may be those of tables, and some of columns and keywords. Aliases after `as` aren't among
+    /// them, because clients may choose those.
+    pub fn tables_or_columns(&self) -> Vec<String> {
+        const BEFORE: [&str; 7] = ["from", "table", "join", "only", ",", "(", "."];
+        let is_any =
+            |part: &Part<'_>, words: &[&str]| words.iter().any(|word| part.text.eq_ignore_ascii_case(word));
+        let reads_tables = self.parts.iter().any(|part| is_any(part, &BEFORE[..2]));
+        let pairs = self.parts.windows(2).filter(|pair| reads_tables && is_any(&pair[0], &BEFORE));
+        pairs.filter_map(|pair| self.name(pair[1].text)).collect()
     }
 
     /// The functions that the statement calls.
