@@ -5,6 +5,7 @@ use std::io::Write as _;
 use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::cursor::{KeyTypes, Signer};
+use rowstream_core::params::INFINITY;
 use rowstream_core::sql::dialect::Infinities;
 use rowstream_encode::{Column, RowWriter, Value, ValueOptions, write_value};
 use rowstream_upstream::by_column::{ColumnCounter, ColumnWriter};
@@ -329,14 +330,15 @@ impl<E> KeyGatherer<'_, E> {
             // All digits are needed: the column itself could be greater than its shortest form.
             Value::Float4(float) if float.is_finite() => keep_float(float.into(), self.key),
             Value::Float(float) | Value::Real(float) if float.is_finite() => keep_float(float, self.key),
-            Value::Float(float) | Value::Real(float)
-                if let Infinities::Number(infinity) = self.infinities
-                    && float.is_infinite() =>
-            {
-                let sign = if float < 0.0 { "-" } else { "" };
-                self.key.extend_from_slice(sign.as_bytes());
-                self.key.extend_from_slice(infinity.as_bytes());
+            Value::Float4(float) if float.is_infinite() && self.infinities != Infinities::Refused => {
+                keep_infinity(float.into(), self.key);
             }
+            Value::Float(float) | Value::Real(float)
+                if float.is_infinite() && self.infinities != Infinities::Refused =>
+            {
+                keep_infinity(float, self.key);
+            }
+            // NaN.
             Value::Float(_) | Value::Float4(_) if self.infinities == Infinities::Texts => {
                 write_value(value, self.key);
             }
@@ -352,6 +354,11 @@ impl<E> KeyGatherer<'_, E> {
 /// slightly different one.
 fn keep_float(float: f64, key: &mut Vec<u8>) {
     write!(key, "{float:e}").expect("a vector takes everything");
+}
+
+fn keep_infinity(float: f64, key: &mut Vec<u8>) {
+    let sign = if float < 0.0 { "-" } else { "" };
+    write!(key, "{sign}{INFINITY}").expect("a vector takes everything");
 }
 
 /// The end of a time before the year 1.

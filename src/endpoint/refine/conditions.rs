@@ -266,8 +266,10 @@ impl<'a> Conditions<'a> {
 
     /// The value of a request for a column, and its type.
     fn value(&self, column: &Column, mut text: &str) -> Result<(ParamValue, ParamType), String> {
-        if self.settings.dialect.keys.infinities == Infinities::Texts && is_infinite(column.kind, text) {
-            return Ok((ParamValue::Text(text.to_owned()), ParamType::Text));
+        if self.settings.dialect.keys.infinities == Infinities::Texts
+            && let Some(infinite) = infinite(column.kind, text)
+        {
+            return Ok(infinite);
         }
         match column.kind {
             ColumnKind::Timestamp => check_local(text)?,
@@ -309,8 +311,9 @@ impl<'a> Conditions<'a> {
         Ok((self.exact(as_float(value, column.kind))?, kind))
     }
 
-    /// A number in the form that a column of decimals is compared with exactly. With an exponent, databases read
-    /// a float or round it to the column's places, and so some do with too many digits.
+    /// Writes a number so that databases compare it exactly with decimals. MySQL reads a number with an
+    /// exponent as a float, and DuckDB rounds it to the places of the column. They do the same with too
+    /// many digits, so these are refused.
     fn exact(&self, value: ParamValue) -> Result<ParamValue, String> {
         let (ParamValue::Number(text), Decimals::Exact(most)) = (&value, self.settings.dialect.decimals)
         else {
@@ -319,7 +322,7 @@ impl<'a> Conditions<'a> {
         match without_exponent(text, most) {
             Some(text) => Ok(ParamValue::Number(text)),
             None => Err(format!(
-                "{} has more digits than {} compares: {most}",
+                "{} has more digits than the {most} that {} compares",
                 shown(text),
                 self.settings.dialect.name
             )),
@@ -397,14 +400,16 @@ fn utc_time(text: &str) -> Option<(i64, String)> {
     Some((micros, format!("{time}Z")))
 }
 
-/// True for the text of an infinite value or NaN that a column can have. No parameter has such a value.
-fn is_infinite(kind: ColumnKind, text: &str) -> bool {
-    match kind {
-        ColumnKind::Float32 | ColumnKind::Float64 => matches!(text, "NaN" | "Infinity" | "-Infinity"),
-        ColumnKind::Date | ColumnKind::Timestamp | ColumnKind::TimestampTz => {
-            matches!(text, "infinity" | "-infinity")
+/// An infinite value or NaN of a column, as rows show it. No parameter has such a value.
+fn infinite(kind: ColumnKind, text: &str) -> Option<(ParamValue, ParamType)> {
+    match (kind, text) {
+        (ColumnKind::Float32 | ColumnKind::Float64, "NaN" | "Infinity" | "-Infinity") => {
+            Some((ParamValue::Float(text.parse().ok()?), ParamType::Number))
         }
-        _ => false,
+        (ColumnKind::Date | ColumnKind::Timestamp | ColumnKind::TimestampTz, "infinity" | "-infinity") => {
+            Some((ParamValue::Text(text.to_owned()), ParamType::Text))
+        }
+        _ => None,
     }
 }
 
@@ -429,8 +434,8 @@ fn local_time(text: &str) -> Result<ParamValue, String> {
     Ok(ParamValue::Text(format!("{} {}", time.date(), time.time())))
 }
 
-/// The text of a date, without a time if that is midnight. `None` if it has another time, or an offset:
-/// PostgreSQL would ignore it.
+/// The text of a date, without a time if that's midnight in UTC or without an offset. `None` if it has another
+/// time or offset, which PostgreSQL would ignore.
 fn date_alone(text: &str) -> Option<&str> {
     let end = text.find(|c: char| !c.is_ascii_digit() && !"-/.".contains(c)).unwrap_or(text.len());
     let (date, rest) = text.split_at(end);

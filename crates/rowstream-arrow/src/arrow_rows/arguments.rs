@@ -1,6 +1,6 @@
 //! Parameter values in the form that Arrow or a driver process binds.
 
-use rowstream_core::params::ParamValue;
+use rowstream_core::params::{INFINITY, ParamValue};
 use serde::{Deserialize, Serialize};
 
 /// A value bound to a parameter.
@@ -35,7 +35,7 @@ pub(crate) fn argument(param: &ParamValue) -> Argument {
         ParamValue::Null => Argument::Null,
         ParamValue::Integer(value) => Argument::Integer(*value),
         ParamValue::Boolean(value) => Argument::Boolean(*value),
-        ParamValue::Number(text) => Argument::Number(text.clone()),
+        ParamValue::Number(text) => number(text),
         ParamValue::Float(float) => Argument::Float(float.to_bits()),
         ParamValue::Date(date) => Argument::Date(days(*date)),
         ParamValue::Timestamp(timestamp) => Argument::Timestamp(micros(*timestamp)),
@@ -44,6 +44,15 @@ pub(crate) fn argument(param: &ParamValue) -> Argument {
         | ParamValue::Uuid(text)
         | ParamValue::Json(text) => Argument::Text(text.clone()),
         ParamValue::List(list) => Argument::List(list.iter().map(item).collect()),
+    }
+}
+
+/// Infinity is a float in a cursor.
+fn number(text: &str) -> Argument {
+    match text.strip_prefix('-') {
+        Some(INFINITY) => Argument::Float(f64::NEG_INFINITY.to_bits()),
+        None if text == INFINITY => Argument::Float(f64::INFINITY.to_bits()),
+        _ => Argument::Number(text.to_owned()),
     }
 }
 

@@ -322,11 +322,11 @@ pub struct Keys {
 /// The form of infinite numbers in cursors and conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Infinities {
-    /// Neither has them, unless [`Keys::cast`] makes them texts.
+    /// Cursors can't contain them, except as texts by [`Keys::cast`].
     Refused,
     /// Infinity is this JSON number, which is beyond all others.
     Number(&'static str),
-    /// They are texts, and so are NaN and infinite dates and times. The database reads them.
+    /// Infinity is bound as a float. NaN, and infinite dates and times, are texts that the database reads back.
     Texts,
 }
 
@@ -371,8 +371,8 @@ pub struct Filters {
     /// The comparisons of a column whose values have no common type, with a number `{n}` and with another
     /// text. `None`: such columns are compared like those of texts.
     pub untyped: Option<[&'static str; 2]>,
-    /// Types that have no comparisons of their own. A value is cast to its column's type, because the database
-    /// would read it as one of another type.
+    /// Types that are compared as another type. A value is cast to its column's type, or the database would read it
+    /// as that other type.
     pub cast: &'static [&'static str],
     /// The comparisons of a column of times. `None` if the database has a type for them.
     pub times: Option<TimeComparisons>,
@@ -630,8 +630,8 @@ pub struct Catalog {
     /// - `param`, the type of a parameter that finds a row by this column, `local` for a text that is a date
     ///   and time without an offset, or NULL;
     /// - `cast`, the type that the parameter is cast to before the comparison, or NULL;
-    /// - `equal`, if there is such a column, the condition with the column `{c}` and the parameter `{v}`, or NULL
-    ///   if it's that they're equal;
+    /// - `equal` (may be left out), a condition with the column `{c}` and the parameter `{v}`; NULL means
+    ///   `{c} = {v}`;
     /// - `place`, the place in the primary key, or 0;
     /// - `comparable`, equal for columns whose values are compared alike: the type and the collation;
     ///   or NULL if equal values may not mean the same row;
