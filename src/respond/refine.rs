@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use rowstream_core::Error;
 use rowstream_core::diagnostic::did_you_mean;
-use rowstream_core::error::{COMPOSITE, INVALID_DATA, Reason, bounds};
+use rowstream_core::error::{COMPOSITE, INVALID_DATA, Reason, STATEMENT_FAILED, bounds};
 use rowstream_core::filter::{self, Refinement, TotalKind};
 use rowstream_core::lock::Mutex;
 use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamValue, TakenPairs};
@@ -370,8 +370,9 @@ fn altered(error: &Error) -> Error {
 impl Refined {
     /// The error of a request that asked for something that the database can't do with a column.
     pub(super) fn explain(&self, error: Error) -> Error {
+        let is_refused = error.code() == STATEMENT_FAILED;
         let is_of_column = error.code() == COMPOSITE
-            || matches!(error.reason(), Some(Reason::NoOperator | Reason::Operator));
+            || is_refused && matches!(error.reason(), Some(Reason::NoOperator | Reason::Operator));
         let is_of_place = self.is_sorted_in_place && refuses_order(&error);
         if !(is_of_column || is_of_place) {
             return error;

@@ -83,6 +83,10 @@ async fn of_types_of_postgres_with_other_sqlstates() {
          create table t (h hstore); insert into t values ('a=>1')",
     )
     .await;
+    // Since PostgreSQL 16, hstore has the SQLSTATE of a syntax error, also for texts that aren't arguments.
+    let is_syntax = db.version().await >= 16;
+    let stored = if is_syntax { "bad_value" } else { "statement_failed" };
+    let computed = if is_syntax { (400, "invalid_data") } else { (500, "statement_failed") };
     let with_default = "d = { type = \"text\", default = \"x y\" }";
     let endpoints = [
         ("t", "/*\nfilter = true\n*/\nselect * from t".to_owned()),
@@ -105,8 +109,8 @@ async fn of_types_of_postgres_with_other_sqlstates() {
         ("/default", 500, "bad_value"),
         ("/default?d=x%20y", 400, "invalid_data"),
         ("/default?d=a%3D%3E1", 200, ""),
-        ("/stored", 500, "statement_failed"),
-        ("/computed?q=1", 500, "statement_failed"),
+        ("/stored", 500, stored),
+        ("/computed?q=1", computed.0, computed.1),
         ("/table?q=t", 200, ""),
         ("/table?q=missing", 400, "invalid_data"),
         ("/table?q=a.b.c", 400, "invalid_data"),

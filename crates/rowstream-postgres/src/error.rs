@@ -108,8 +108,8 @@ impl DatabaseError {
     }
 
     /// True if the text of an argument is wrong, with any SQLSTATE that its type has for that: 42P01 for
-    /// a `regclass`, 23514 for a domain, and XX000 for an `hstore`. An argument may also fail by the
-    /// state of the server.
+    /// a `regclass`, 23514 for a domain, and XX000 for an `hstore`. An error of
+    /// the server's state (503, 504) isn't the argument's.
     fn is_wrong_argument(&self) -> bool {
         let passes = matches!(classify(&self.sqlstate).1.as_u16(), 503 | 504);
         self.is_of_argument && !self.is_stale_statement() && !passes
@@ -224,8 +224,8 @@ fn classify(sqlstate: &str) -> (&'static str, StatusCode) {
     }
 }
 
-/// The reason to refuse a statement. A result of a wrong type is that of an operator only if it has a
-/// place in the statement. That of a function has none.
+/// The reason to refuse a statement. A wrong type with a place in the statement is that of an operator that
+/// isn't a condition, such as `&&` of two `tsquery`. From inside of a function, it has no place.
 fn reason(sqlstate: &str, offset: Option<usize>) -> Option<Reason> {
     match sqlstate {
         "42804" if offset.is_some() => Some(Reason::Operator),
@@ -268,13 +268,15 @@ fn remedy(sqlstate: &str, message: &str) -> Option<&'static str> {
     })
 }
 
-/// Reads the context of an error. PostgreSQL adds this last line while it reads an argument, in its
-/// language: `unnamed portal parameter $1 = '...'`. With `log_parameter_max_length_on_error`, it adds
+/// Returns true if the context of an error ends in the line that PostgreSQL 14 and later add while they read
+/// an argument, in the language of the server: `unnamed portal parameter $1 = '...'`. With `log_parameter_max_length_on_error`, it adds
 /// one while the statement runs, too: `unnamed portal with parameters: $1 = 'a'`.
 fn names_argument(context: &str) -> bool {
     let last = context.lines().next_back().and_then(|line| line.split_once(" $"));
     last.is_some_and(|(before, number)| {
-        !before.ends_with(':') && number.starts_with(|c: char| c.is_ascii_digit())
+        let value = number.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_number = value.len() < number.len() && (value.is_empty() || value.starts_with(" = '"));
+        is_number && !before.ends_with(':')
     })
 }
 
@@ -356,6 +358,9 @@ mod tests {
             ("unnamed portal with parameters: $1 = 'a', $2 = 'b'", false),
             ("portail sans nom avec les paramètres : $1 = 'a'", false),
             ("SQL statement \"select $1\"\nPL/pgSQL function f(text) line 1 at SQL statement", false),
+            ("remote SQL command: SELECT id FROM public.t WHERE ((id = $1::integer))", false),
+            ("remote SQL command: SELECT id FROM public.t WHERE ((note = 'cost $5'::text))", false),
+            ("SQL statement \"select $1\"", false),
             ("", false),
         ] {
             assert_eq!(names_argument(context), expected, "{context}");
