@@ -145,8 +145,9 @@ const FILTERS: Filters = Filters {
     own_order: OwnOrder { quote: '`', nulls: None },
 };
 
-/// MySQL reads only a comment instead of the last condition: its catalog returns old counters. Nothing is
-/// found on a replica, which may be behind, nor if several servers issue numbers.
+/// Finds a row if a key is beyond the counter of its table. MySQL ignores the comment `/*M! … */` and finds
+/// none, because its catalog returns old counters. MariaDB finds none on a replica, which may be behind, or
+/// if several servers issue numbers.
 const AHEAD: &str = "select 1 as found from information_schema.tables t
     where t.table_schema = database() and t.table_name = {table_text} and cast(? as decimal(20)) >= t.auto_increment
       and exists (
@@ -154,9 +155,10 @@ const AHEAD: &str = "select 1 as found from information_schema.tables t
         where c.table_schema = database() and c.table_name = {table_text} and c.column_name = {column_text}
           and c.extra like '%auto_increment%')
       and not exists (select 1 from {table} where {column} >= cast(? as decimal(20)))
-      and (1 = 0 /*M! or @@global.read_only = 0 and @@global.auto_increment_increment = 1
+      and (1 = 0 /*M! or cast(@@global.read_only as char) in ('0', 'OFF') and @@global.auto_increment_increment = 1
         and @@global.gtid_slave_pos = '' */)";
 
+/// Finds a row if several servers issue the numbers of a column.
 const INTERLEAVED: &str = "select 1 as found from information_schema.columns
     where table_schema = database() and table_name = ? and column_name = ? and extra like '%auto_increment%'
       and @@global.auto_increment_increment > 1";
