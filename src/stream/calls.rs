@@ -31,6 +31,9 @@ use serde::de::IgnoredAny;
 
 use crate::endpoint::{Calls, ErrorTreatment, Order, RepeatCount};
 
+/// Some upstreams write it before their JSON.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// The calls of one response.
 pub(crate) struct CallRows {
     source: Source,
@@ -272,14 +275,16 @@ async fn read(reply: &mut Reply, source: &Source, most: usize) -> Result<ReplyTe
     if fields::is_coded(&reply.head.headers) {
         return Err(unreadable("compressed, although the request didn't allow that"));
     }
-    let text = String::from_utf8(body).map_err(|_| unreadable("not UTF-8"))?;
+    let mut text = String::from_utf8(body).map_err(|_| unreadable("not UTF-8"))?;
     if text.is_empty() {
         reply.ended_empty()?;
     }
     if !fields::is_json(&reply.head.headers) || text.is_empty() {
         return Ok(ReplyText::Plain(text));
     }
-    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len_utf8());
+    }
     match serde_json::from_str::<IgnoredAny>(&text) {
         Ok(_) => Ok(ReplyText::Json(one_line(text))),
         Err(_) => Err(unreadable("declared as JSON, but invalid")),
