@@ -153,7 +153,8 @@ def send_one_datagram(udp, address, client):
             received.append(udp.recv(65536))
         except TimeoutError:
             break
-    kinds = [datagram[0] >> 4 & 3 for datagram in received]
+    # Short headers have no kind: these bits are encrypted.
+    kinds = [datagram[0] >> 4 & 3 for datagram in received if datagram[0] & 0x80]
     seen = {"sent": len(first), "received": [len(datagram) for datagram in received], "kinds": kinds}
     print(json.dumps(seen), flush=True)
     return received
