@@ -8,8 +8,8 @@ pub fn free_ports() -> (SocketAddr, SocketAddr) {
     (free_port(), free_port())
 }
 
-/// Returns a port of 127.0.0.1 that's free for TCP and UDP. The system gives ports above 32768 to
-/// connections and listeners of other tests, so it stays free until it's bound.
+/// Returns a port of 127.0.0.1 that's free for TCP and UDP. Linux gives ports from 32768 to
+/// connections and listeners of other tests. This one is below, so it stays free until it's bound.
 pub fn free_port() -> SocketAddr {
     static TRIED: AtomicU32 = AtomicU32::new(0);
     loop {

@@ -269,7 +269,7 @@ pub trait Database: Clone + Send + Sync + 'static {
         patience: Patience<'_>,
     ) -> impl Future<Output = Result<Self::Session, Error>>;
 
-    /// Waits for a connection that reads a shard of a table, or all its parts. Then it also takes
+    /// Waits for a connection that reads a shard of a table, or all its parts. For all parts, it also takes
     /// other connections that are free at once. A new snapshot of a shard is kept for a while.
     ///
     /// # Errors

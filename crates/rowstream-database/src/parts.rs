@@ -47,7 +47,7 @@ pub trait TableParts {
     where
         Self: 'a;
 
-    /// The parts that they read.
+    /// The parts that the sessions read.
     fn kind(&self) -> PartsKind<'_>;
 
     /// See [`DatabaseSession::read_by`].
@@ -69,7 +69,7 @@ pub trait TableParts {
     fn poll_row(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Self::Row<'_>>, Error>>;
 }
 
-/// The parts of a database that can't read any. It has no values.
+/// The parts of a database that can't read any. The type has no values.
 pub struct NoParts<S>(Infallible, PhantomData<fn() -> S>);
 
 impl<S: DatabaseSession> TableParts for NoParts<S> {

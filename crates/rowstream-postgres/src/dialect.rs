@@ -33,6 +33,7 @@ pub static DIALECT: Dialect = Dialect {
     },
     placeholders: Placeholders::ByNumber('$'),
     parameter_types: ParameterTypes::Inferred,
+    // 131,072 digits before the point, and 16,383 behind it.
     decimals: Decimals::Exact(147_455),
     null_limit: None,
     lists: Lists::Arrays,

@@ -69,7 +69,7 @@ const WORDS: &[Word] = &[
     word("requirepeer", &[], "leave it out, and name the socket's folder"),
 ];
 
-/// Instead of words that turn off prepared statements.
+/// The hint for words that turn off prepared statements.
 const UNNAMED: &str = "behind a pooler, set `pooler = \"transaction\"` of the source, otherwise leave it out";
 
 const fn word(name: &'static str, harmless: &'static [&'static str], instead: &'static str) -> Word {

@@ -1,5 +1,5 @@
 //! `rowstream_number(text)`, a function of SQL: the number of a text as rows show it. SQLite's own conversion
-//! has no infinity, and rounds the last digit of some floats otherwise.
+//! has no infinity, and rounds the last digit of some floats differently.
 
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
@@ -17,8 +17,8 @@ pub(super) fn define(connection: &Connection) -> rusqlite::Result<()> {
     connection.create_scalar_function("rowstream_number", 1, flags, |call| Ok(number(call.get_raw(0))))
 }
 
-/// Other texts stay as they are, because a column of numbers can have them too. NULL for a number beyond all
-/// floats.
+/// Reads a number as rows show it. Other texts stay texts, because a column of numbers can have them too. A
+/// number beyond all floats is NULL.
 fn number(value: ValueRef<'_>) -> Value {
     match value.as_str() {
         Ok("Infinity") => Value::Real(f64::INFINITY),

@@ -110,7 +110,7 @@ pub fn response(upstream: &HeaderMap) -> HeaderMap {
     if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
     }
-    // `63, 63` is a length, too (RFC 9110, section 8.6), but most clients refuse it.
+    // `63, 63` is the length 63 (RFC 9110, section 8.6), but most clients refuse it.
     if let Some(length) = headers.get(header::CONTENT_LENGTH)
         && let Some(first) = length.as_bytes().split(|byte| *byte == b',').next()
         && let Ok(length) = HeaderValue::from_bytes(first.trim_ascii())

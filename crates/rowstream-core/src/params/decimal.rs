@@ -42,8 +42,8 @@ pub(super) fn whole(text: &str) -> Option<String> {
 /// The digits of 128-bit integers, which databases compare even if their decimals have fewer digits.
 const INTEGER_DIGITS: usize = 39;
 
-/// Writes a decimal number without an exponent, and without zeros at its end. `None` if it has more digits than
-/// `most`, and isn't an integer of up to 39 digits.
+/// Writes a decimal number without an exponent, and without zeros at its end. `None` if the text isn't a number,
+/// or if it needs more than `most` digits. Integers may always have 39.
 pub fn without_exponent(text: &str, most: usize) -> Option<String> {
     let Decimal { negative, exponent, digits } = Decimal::read(text)?;
     let sign = if negative { "-" } else { "" };
