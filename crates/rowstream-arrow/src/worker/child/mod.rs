@@ -342,6 +342,13 @@ impl<'a> Run<'a> {
         self.go_on().map(|()| cancellable)
     }
 
+    /// Asks the driver to end the statement, between two of its calls.
+    fn cancel(&self) {
+        for cancel in &*self.running.cancels.lock() {
+            cancel();
+        }
+    }
+
     /// Fails if the statement was cancelled.
     fn go_on(&self) -> Result<(), Failed> {
         match self.running.cancelled.load(Ordering::SeqCst) == self.before {

@@ -213,17 +213,13 @@ impl AdbcConnection {
         let cancels =
             vec![cancel(statement.get_cancel_handle()), cancel(self.connection.get_cancel_handle())];
         let _cancellable = run.cancelled_by(cancels)?;
-        let rows = statement.execute().map_err(statement_failed)?;
-        let schema = Arc::new(opaque::schema(&rows.schema()));
-        let mut sender = run.rows(&schema)?;
-        for batch in rows {
-            run.go_on()?;
-            reading.go_on()?;
-            let batch = opaque::batch(batch.map_err(of_rows)?, &schema).map_err(super::of_rows)?;
-            sender.write(&batch)?;
+        let mut rows = statement.execute().map_err(statement_failed)?;
+        let sent = send(&mut rows, run, reading);
+        if sent.is_err() {
+            // Otherwise PostgreSQL's driver reads all other rows before its next statement.
+            run.cancel();
         }
-        reading.end()?;
-        sender.finish()
+        sent
     }
 
     /// Makes the driver close the files of a statement that failed. DuckDB keeps them open until
@@ -232,6 +228,20 @@ impl AdbcConnection {
         // A connection that fails here also fails at its next statement.
         let _ = execute_update(&mut self.connection, "select 1");
     }
+}
+
+/// Sends the rows of a statement.
+fn send(rows: &mut impl RecordBatchReader, run: &Run<'_>, reading: &FileStatement) -> Result<(), EndReason> {
+    let schema = Arc::new(opaque::schema(&rows.schema()));
+    let mut sender = run.rows(&schema)?;
+    for batch in rows {
+        run.go_on()?;
+        reading.go_on()?;
+        let batch = opaque::batch(batch.map_err(of_rows)?, &schema).map_err(super::of_rows)?;
+        sender.write(&batch)?;
+    }
+    reading.end()?;
+    sender.finish()
 }
 
 /// Binds `arguments` to the placeholders of a statement, in order.
