@@ -59,6 +59,8 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
        cargo xtask instructions [--renew]  the instructions of the hot paths against their base line; or as the new one
        cargo xtask compare [--install] [--quick] [--runs N] [ROW…]
                                            Rowstream beside others and the databases' floors; --quick tries whether it works
+       cargo xtask compare --beside COMMIT [--profile PROFILE] [--quick] [--runs N] [ROW…]
+                                           this version beside an older one, by turns
        cargo xtask compare report [RUNDIR] benches/report.md and docs/src/performance.md again, from raw runs
        cargo xtask fuzz [SECONDS] [PROPERTY…]
                                            looks for inputs for which a property of fuzz/ does not hold; 600 s for each

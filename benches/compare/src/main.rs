@@ -29,6 +29,7 @@ mod svg;
 mod target;
 mod workspace;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::rows::Row;
@@ -37,6 +38,8 @@ use crate::target::Rival;
 const USAGE: &str = "\
 usage: compare [--quick] [--runs N] [--rivals NAME,…] [ROW…]
                                              measures these rows, or all, beside these rivals, or all, and writes the report
+       compare --beside PROGRAM [--quick] [--runs N] [ROW…]
+                                             measures some rows beside an older version, and prints the ratios
        compare report                        writes the report again, from the newest run of each row
        compare sqlite-floor FILE             steps through the events of a SQLite file, reads all columns, and ends";
 
@@ -50,7 +53,10 @@ fn main() -> ExitCode {
         ["report"] => report::publish(),
         ["sqlite-floor", file] => database::step_through_events(file),
         words => match Options::parse(words) {
-            Some(options) => measure::run(&options),
+            Some(options) => match &options.older {
+                Some(older) => measure::versions::run(&options, older),
+                None => measure::run(&options),
+            },
             None => {
                 let rows: Vec<&str> = Row::ALL.iter().map(|row| row.id()).collect();
                 let rivals: Vec<&str> = Rival::ALL.iter().map(|rival| rival.name()).collect();
@@ -76,6 +82,8 @@ struct Options {
     runs: usize,
     size: Size,
     rivals: Vec<Rival>,
+    /// The program of an older version, to measure beside this one.
+    older: Option<PathBuf>,
 }
 
 /// The amount of work of a row.
@@ -100,12 +108,14 @@ impl Size {
 impl Options {
     /// Returns `None` if the words are invalid.
     fn parse(words: &[&str]) -> Option<Self> {
-        let mut options = Self { rows: Vec::new(), runs: 7, size: Size::Full, rivals: Rival::ALL.to_vec() };
+        let rivals = Rival::ALL.to_vec();
+        let mut options = Self { rows: Vec::new(), runs: 7, size: Size::Full, rivals, older: None };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--quick" => (options.size, options.runs) = (Size::Quick, 1),
                 "--runs" => options.runs = words.next()?.parse().ok().filter(|runs| *runs > 0)?,
+                "--beside" => options.older = Some(words.next()?.into()),
                 "--rivals" => {
                     let rivals = words.next()?.split(',').map(Rival::from_name);
                     options.rivals = rivals.collect::<Option<_>>()?;
@@ -127,13 +137,15 @@ mod tests {
     #[test]
     fn words_become_options() {
         let rivals = Rival::ALL.to_vec();
-        let all = Options { rows: Row::ALL.to_vec(), runs: 7, size: Size::Full, rivals };
+        let all = Options { rows: Row::ALL.to_vec(), runs: 7, size: Size::Full, rivals, older: None };
         assert_eq!(Options::parse(&[]), Some(all.clone()));
         let rows = vec![Row::Events, Row::Sqlite];
         let quick = Options { rows, runs: 1, size: Size::Quick, ..all.clone() };
         assert_eq!(Options::parse(&["--quick", "events", "sqlite"]), Some(quick));
         let three = Options { rows: vec![Row::Growth], runs: 3, ..all.clone() };
         assert_eq!(Options::parse(&["growth", "--runs", "3"]), Some(three));
+        let beside = Options { rows: vec![Row::Lookups], older: Some("older".into()), ..all.clone() };
+        assert_eq!(Options::parse(&["--beside", "older", "lookups"]), Some(beside));
         let two = Options { rivals: vec![Rival::Php, Rival::GoPgx], ..all };
         assert_eq!(Options::parse(&["--rivals", "php,go-pgx"]), Some(two));
         assert_eq!(Options::parse(&["--rivals", "php,"]), None);

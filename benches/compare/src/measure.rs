@@ -5,6 +5,7 @@
 //! So changes of the machine during a row affect all of them equally.
 
 mod drivers;
+pub(crate) mod versions;
 
 use std::cell::OnceCell;
 use std::io;
@@ -435,13 +436,13 @@ impl Lab {
 
     fn sqlite_lookups(&self) -> Result<Vec<Series>> {
         let file = database::fill_sqlite(Data::Authors, self.size)?;
-        let rowstream = self.authors_asked(&format!("sqlite:{}", file.display()))?;
+        let rowstream = self.authors_at(&format!("sqlite:{}", file.display()))?;
         self.alternate(vec![rowstream], self.runs)
     }
 
     fn far_lookups(&self) -> Result<Vec<Series>> {
         let postgres = self.far_postgres()?;
-        let rowstream = self.authors_asked(&postgres.url())?;
+        let rowstream = self.authors_at(&postgres.url())?;
         let (statement, ids) = (format!("{} where id", author_columns()), Data::Authors.rows(self.size));
         let amount = Amount::Seconds(self.size.of(5).max(1));
         let floor = Contender::new(PGBENCH, None, self.warm_ups(None, 0), move || {
@@ -452,7 +453,7 @@ impl Lab {
 
     fn mysql_lookups(&self) -> Result<Vec<Series>> {
         let mariadb = MariaDb::filled(Data::Authors, self.size)?;
-        let rowstream = self.authors_asked(&mariadb.url())?;
+        let rowstream = self.authors_at(&mariadb.url())?;
         let (statement, ids) = (format!("{} where id", author_columns()), Data::Authors.rows(self.size));
         let lookups = self.size.of(200_000);
         let floor = Contender::new(MYSQLSLAP, None, self.warm_ups(None, 0), || {
@@ -461,17 +462,22 @@ impl Lab {
         self.alternate(vec![rowstream, floor], self.runs)
     }
 
-    /// Rowstream with the authors in the database at `url`. 64 connections request random ones.
-    fn authors_asked(&self, url: &str) -> Result<Contender<'_>> {
-        let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
+    /// Rowstream with the authors in the database at `url`.
+    fn authors_at(&self, url: &str) -> Result<Contender<'_>> {
         let server = Server::start(&target::example(Data::Authors, url, AccessLog::Off)?)?;
+        self.authors_asked(ROWSTREAM, server)
+    }
+
+    /// A server with the authors. 64 connections request random ones.
+    fn authors_asked(&self, name: &str, server: Server) -> Result<Contender<'_>> {
+        let (ids, seconds) = (Data::Authors.rows(self.size), self.size.of(5).max(1));
         let path = format!("http://127.0.0.1:{}/authors", server.port());
         for id in [1, ids / 3, ids] {
             self.prove_row(&format!("{path}/{id}"), &format!("{} where id = {id}", author_columns()))?;
         }
         let (url, amount) = (format!("{path}/{{1-{ids}}}"), Amount::Seconds(seconds));
         let load = Load { url, connections: 64, amount, slow: None, rate: None, rows: None };
-        Ok(loaded(ROWSTREAM, load, server, self.warm_ups(None, 0)))
+        Ok(loaded(name, load, server, self.warm_ups(None, 0)))
     }
 
     fn mysql(&self) -> Result<Vec<Series>> {
@@ -696,7 +702,7 @@ impl Lab {
 
     /// A minute of lookups, in consecutive windows.
     fn steady_lookups(&self) -> Result<Vec<Series>> {
-        let rowstream = self.authors_asked(&self.postgres.url())?;
+        let rowstream = self.authors_at(&self.postgres.url())?;
         self.alternate(vec![rowstream], WINDOWS)
     }
 

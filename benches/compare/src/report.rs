@@ -377,7 +377,7 @@ fn is_measured(run: &RowRun, measure: Measure) -> bool {
     run.series.iter().any(|series| !series.values(measure).is_empty())
 }
 
-fn heading(measure: Measure) -> &'static str {
+pub(crate) fn heading(measure: Measure) -> &'static str {
     match measure {
         Measure::Wall => "time",
         Measure::FirstByte => "first byte",
@@ -426,7 +426,7 @@ fn number(measure: Measure, value: f64) -> String {
     }
 }
 
-fn with_unit(measure: Measure, value: f64) -> String {
+pub(crate) fn with_unit(measure: Measure, value: f64) -> String {
     match measure {
         Measure::RequestsPerSecond | Measure::RowsPerSecond | Measure::Failures => number(measure, value),
         _ => format!("{} {}", number(measure, value), unit(measure)),

@@ -6,6 +6,8 @@ use crate::stats::Spread;
 
 /// The names of targets that aren't rivals, as reports print them.
 pub(crate) const ROWSTREAM: &str = "rowstream";
+/// An older version of it.
+pub(crate) const OLDER: &str = "rowstream, older";
 pub(crate) const COPY: &str = "psql \\copy binary";
 pub(crate) const COPIES: &str = "20 × psql \\copy binary";
 pub(crate) const BARE_LOOP: &str = "SQLite, bare loop";

@@ -26,13 +26,12 @@ fn target() -> Result<PathBuf> {
     Ok(folders.nth(1).ok_or("this program is not in a target folder")?.to_path_buf())
 }
 
-/// The measured Rowstream, built like a release.
+/// The measured Rowstream.
 pub(crate) fn rowstream() -> Result<PathBuf> {
-    let program = target()?.join("dist/rowstream");
-    if program.is_file() {
-        return Ok(program);
-    }
-    Err("there is no rowstream as we release it: cargo build --profile dist".into())
+    let program = std::env::var_os("ROWSTREAM_COMPARE_PROGRAM").map(PathBuf::from);
+    program
+        .filter(|program| program.is_file())
+        .ok_or("there is no program: call `cargo xtask compare`".into())
 }
 
 /// The trimmed output of a program. `None` if it doesn't exist or fails.
