@@ -23,7 +23,8 @@ impl Block {
     /// The positions of this byte.
     pub(super) fn find(&self, byte: u8) -> u64 {
         let wanted = u8x16::splat(byte);
-        let mask = |part: usize| u64::from(self.0[part].simd_eq(wanted).to_bitmask()) << (16 * part);
+        let mask =
+            |part: usize| u64::from(self.0[part].cmp_eq(wanted).move_mask().cast_unsigned()) << (16 * part);
         mask(0) | mask(1) | mask(2) | mask(3)
     }
 }
