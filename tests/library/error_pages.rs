@@ -77,12 +77,12 @@ fn index_rows() -> BTreeMap<String, IndexRow> {
     let rows = index.lines().filter(|line| line.starts_with("| [`"));
     let row = |line: &str| {
         let cells: Vec<_> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
-        let [_, link, status, retry, retry_after, when, _] = &cells[..] else { panic!("{line}") };
-        assert!(!when.is_empty(), "{line}");
+        let [_, link, status, retry, _] = &cells[..] else { panic!("{line}") };
         let code = link.split('`').nth(1).unwrap();
         assert_eq!(link, &format!("[`{code}`]({code}.md)"));
-        let [status, retry, retry_after] = [status, retry, retry_after].map(Clone::clone);
-        (code.to_owned(), IndexRow { status, retry, retry_after })
+        let (retry, delay) = retry.split_once(", ").unwrap_or((retry, ""));
+        let retry_after = delay.replacen(" s", "", 1);
+        (code.to_owned(), IndexRow { status: status.clone(), retry: retry.to_owned(), retry_after })
     };
     let rows: Vec<_> = rows.map(row).collect();
     let by_code: BTreeMap<_, _> = rows.into_iter().rev().collect();
