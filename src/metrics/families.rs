@@ -92,11 +92,9 @@ families! {
     DURATION: Histogram "rowstream_request_duration_seconds" ["endpoint"]
         "Time from a request to its last byte, for requests that had a permit";
     PHASE: Counter "rowstream_phase_seconds_total" ["endpoint", "phase"]
-        "Time of responses by phase: waiting for the pool, waiting for the database, encoding, waiting for \
-         the client";
+        "Time of responses by phase: waiting for the pool or the database, encoding, waiting for the client";
     HELD: Counter "rowstream_connection_held_seconds_total" ["endpoint"]
-        "The part of the phase `client` during which a connection of the source was held, because the client \
-         was slower than the database";
+        "The part of the phase `client` that held a connection of the source";
 
     PERMITS: Gauge "rowstream_permits" []
         "Permits in use: requests that run statements or send their results";
@@ -108,7 +106,7 @@ families! {
         "Requests that were denied because of their credentials: `missing`, `invalid` or `expired`, \
          `forbidden` for them or for their `role`, or without a `claim`; or of their URL's `signature`";
     RATE_LIMITED: Counter "rowstream_rate_limited_total" ["by"]
-        "Requests that were refused because their `address` or their `token` exceeded `[rate_limit]`";
+        "Requests that exceeded `[rate_limit]` of their `address` or their `token`";
     STREAM_MEMORY: Gauge "rowstream_stream_memory_bytes" []
         "Memory that the running streams may use together, if `memory` is set";
     STREAM_MEMORY_MAX: Gauge "rowstream_stream_memory_max_bytes" []
@@ -117,7 +115,7 @@ families! {
     POOL_MAX: Gauge "rowstream_pool_max" ["source"]
         "Slots of a pool (`pool.max`): connections, or requests in flight at an HTTP service";
     POOL_USED: Gauge "rowstream_pool_used" ["source"]
-        "Slots in use: their connections serve a request, are being opened, or are made ready for the next request";
+        "Slots in use: by a request, to open a connection, or to make it ready for the next request";
     POOL_IDLE: Gauge "rowstream_pool_idle" ["source"]
         "Connections that are open and wait for a request";
     POOL_WAITING: Gauge "rowstream_pool_waiting" ["source"]
@@ -133,27 +131,25 @@ families! {
     POOL_REFUSED: Counter "rowstream_pool_refused_total" ["source"]
         "Requests that were refused at once, because the queue was full";
     FOLLOW_WAIT: Gauge "rowstream_follow_wait_seconds" ["source"]
-        "Time that live tails have waited for the end of a transaction, open or prepared, before they send \
-         later rows; the log names the transaction";
+        "Time that live tails have waited for the end of an earlier transaction; the log names it";
     POOL_LOOKUPS: Gauge "rowstream_pool_lookups" ["source"]
         "Lookups in flight on shared connections; not counted for drivers";
     POOL_BATCH_SIZE: Histogram "rowstream_pool_batch_size" ["source"]
         "Lookups that were sent together on a shared connection; not counted for drivers";
 
     HOST_REQUESTS: Counter "rowstream_host_requests_total" ["source", "host", "outcome"]
-        "Requests that were sent to a host of an HTTP service, including retries: `answered`, `failed` by \
-         the host, or `aborted` before either; connections to one of several hosts of a database: lent, or \
-         failed";
+        "Requests to a host of an HTTP service, including retries: `answered`, `failed` by the host, or \
+         `aborted` before either; connections to one of several hosts of a database: lent, or failed";
     HOST_IN_FLIGHT: Gauge "rowstream_host_in_flight" ["source", "host"]
         "Requests in flight at a host, until the last byte of the answer; for a database, connections in use";
     HOST_UP: Gauge "rowstream_host_up" ["source", "host"]
         "0 while a host is ejected, and while one request probes it; otherwise 1";
     HOST_EJECTED: Counter "rowstream_host_set_aside_total" ["source", "host"]
-        "The number of times that a host was ejected";
+        "Ejections of a host";
     DISCOVERED: Gauge "rowstream_discovered_instances" ["source"]
-        "Instances of an HTTP service, as its registry (`discover`) listed them last";
+        "Instances of an HTTP service in the last answer of its registry (`discover`)";
     DISCOVERY_FAILURES: Counter "rowstream_discovery_failures_total" ["source"]
-        "The number of failed queries to that registry";
+        "Failed queries to that registry";
     HOST_LAG: Gauge "rowstream_host_lag_seconds" ["source", "host"]
         "The lag of a replica; 0 for the primary, absent while unknown";
 
@@ -164,25 +160,23 @@ families! {
     ACCEPTED: Counter "rowstream_connections_accepted_total" []
         "Connections of clients that were accepted";
     GAVE_WAY: Counter "rowstream_connections_gave_way_total" []
-        "Idle connections of clients that were closed because room was short";
+        "Idle connections of clients that were closed to make room";
     TIMED_OUT: Counter "rowstream_connections_timed_out_total" []
-        "Connections of clients that were closed because no handshake or head of a request was complete within `header_timeout`, or no next request began within `idle_timeout`";
+        "Connections of clients that were closed by `header_timeout` or `idle_timeout`";
     REFUSED_CONNECTIONS: Counter "rowstream_connections_refused_total" []
         "Requests on connections that exceeded the limit";
     LOG_DROPPED: Counter "rowstream_access_log_dropped_lines_total" []
-        "Lines of the access log that were not written, because standard output isn't read, or too slowly";
+        "Lines of the access log that were dropped, because standard output wasn't read in time";
     TLS_FAILURES: Counter "rowstream_tls_failures_total" []
         "Connections without a completed TLS handshake: plain HTTP, a client without its certificate or \
          without trust in ours, or one that left";
     CERTIFICATE: Gauge "rowstream_tls_certificate_expiry_timestamp_seconds" []
-        "When the certificate that clients see expires, in seconds since 1970; absent if no certificate is \
-         loaded";
+        "Expiry of the certificate that clients see, in seconds since 1970; absent without a certificate";
 
     WORKER_BUSY: Counter "rowstream_worker_busy_seconds_total" ["worker"]
-        "Time that a worker's thread was busy; its rate is the share of the time, and 1 is a whole core";
+        "Time that a worker's thread was busy; a rate of 1 is a whole core";
     WORKER_DELAY: Histogram "rowstream_worker_delay_seconds" ["worker"]
-        "The delay of a timer, which is the time that ready tasks wait for the worker; up to 2 ms are the \
-         timer's own";
+        "Time that ready tasks wait for the worker; up to 2 ms are the measuring timer's own";
     WORKER_CONNECTIONS: Gauge "rowstream_worker_connections" ["worker"]
         "Connections of clients by worker";
 
@@ -206,11 +200,14 @@ families! {
 
 /// The table of all families for the documentation.
 pub fn table() -> String {
-    let mut table = "| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
+    let mut table = "| metric | type | meaning |\n|---|---|---|\n".to_owned();
     for family in ALL {
-        let labels: Vec<_> = family.labels.iter().map(|label| format!("`{label}`")).collect();
-        let (kind, labels) = (family.metric_type(), labels.join(" "));
-        let _ = writeln!(table, "| `{}` | {} | {labels} | {} |", family.name, kind.as_str(), family.help);
+        let labels = match family.labels {
+            [] => String::new(),
+            labels => format!("{{{}}}", labels.join(",")),
+        };
+        let kind = family.metric_type();
+        let _ = writeln!(table, "| `{}{labels}` | {} | {} |", family.name, kind.as_str(), family.help);
     }
     table
 }
