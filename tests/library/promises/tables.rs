@@ -5,9 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use rowstream::database::DatabaseKind;
-use rowstream_core::sql::dialect::{
-    CommitOrder, Decimals, Dialect, KeyComparison, Location, OpenedResults, ParameterTypes,
-};
+use rowstream_core::sql::dialect::{CommitOrder, Decimals, Dialect, OpenedResults, ParameterTypes};
 
 use super::ways::{Ask, Way};
 use crate::support::repository;
@@ -27,15 +25,7 @@ fn table() -> String {
         if can.is_ok() { "yes" } else { "no" }.to_owned()
     }
     type Line = (&'static str, fn(&Dialect) -> String);
-    let lines: [Line; 15] = [
-        ("schemes of its URLs", |dialect| {
-            dialect.urls.schemes.iter().map(|scheme| format!("`{scheme}:`")).collect::<Vec<_>>().join(", ")
-        }),
-        ("is", |dialect| match dialect.urls.location {
-            Location::Server => "a server".to_owned(),
-            Location::File => "a file".to_owned(),
-            Location::Driver { .. } | Location::ConnectionString => "what a driver reads".to_owned(),
-        }),
+    let lines: [Line; 12] = [
         ("types of the parameters of `--sql`", |dialect| match dialect.parameter_types {
             ParameterTypes::Inferred => "the database's".to_owned(),
             ParameterTypes::Declared => "declared".to_owned(),
@@ -47,10 +37,6 @@ fn table() -> String {
         ("nested statements", |dialect| yes(&dialect.interleaved)),
         ("several statements of one snapshot", |dialect| yes(&dialect.snapshots)),
         ("keys of bytes", |dialect| yes(&dialect.keys.bytes)),
-        ("keys are compared", |dialect| match dialect.keys.comparison {
-            KeyComparison::RowValues => "as rows".to_owned(),
-            KeyComparison::ByColumn => "column by column".to_owned(),
-        }),
         ("live tail: keys in the order of commits", |dialect| match dialect.commits.order {
             CommitOrder::ByKey => "by itself".to_owned(),
             CommitOrder::IfPromised(_) => "`commits = \"ordered\"` promises it".to_owned(),
@@ -90,13 +76,9 @@ fn ways() -> String {
     fn json(text: &str) -> String {
         format!("`{text}`")
     }
-    let lines: [Line; 10] = [
+    let lines: [Line; 6] = [
         ("parameters", parameters),
         ("`_after` a row", |way| can(way, Ask::Resume)),
-        ("a `limit` that is not given", |way| can(way, Ask::AbsentLimit)),
-        ("nested statements", |way| can(way, Ask::Nested)),
-        ("several statements", |way| can(way, Ask::Statements)),
-        ("live tail", |way| can(way, Ask::Follow)),
         ("a decimal", |way| json(way.written().number)),
         ("a boolean", |way| json(way.written().boolean)),
         ("an instant", |way| json(way.written().instant)),
