@@ -313,7 +313,11 @@ fn told(series: &Series, document: Document) -> String {
     }
     if let Some(why) = &series.missing {
         let how_far = if series.samples.is_empty() { "not measured" } else { "not measured to the end" };
-        let _ = write!(text, "\n{} was {how_far}: {}.\n", series.target, cell(why.trim_end_matches('.')));
+        let why = match document {
+            Document::Report => why.trim_end_matches('.'),
+            Document::Book => why.split(':').next().unwrap_or_default(),
+        };
+        let _ = write!(text, "\n{} was {how_far}: {}.\n", series.target, cell(why));
     }
     text
 }
