@@ -130,6 +130,10 @@ impl Compressor {
         })
     }
 
+    pub(crate) fn coding(&self) -> Coding {
+        self.encoder.coding()
+    }
+
     /// Takes the next chunk. The previous one must be compressed already.
     pub(crate) fn put(&mut self, chunk: Bytes) {
         debug_assert!(self.input.is_empty(), "the chunk before has not gone in");
@@ -240,6 +244,14 @@ impl CodingEncoder {
             Coding::Brotli => Self::Brotli(Box::new(new_brotli())),
             Coding::Gzip => Self::Gzip(new_gzip()),
         })
+    }
+
+    fn coding(&self) -> Coding {
+        match self {
+            Self::Zstd(_) => Coding::Zstd,
+            Self::Brotli(_) => Coding::Brotli,
+            Self::Gzip(_) => Coding::Gzip,
+        }
     }
 
     /// Compresses all of `input`, and appends any output.

@@ -238,6 +238,16 @@ impl RowStream {
         self.chunk.set_digest(digest);
     }
 
+    /// True if it computes the digest of its bytes.
+    pub(crate) fn has_digest(&self) -> bool {
+        self.chunk.has_digest()
+    }
+
+    /// The digest of all chunks of a complete result. `None` if it isn't computed.
+    pub(crate) fn digest(&self) -> Option<String> {
+        self.chunk.taken_digest()
+    }
+
     /// The next chunk; `None` after the last one of a complete result.
     ///
     /// # Errors
@@ -415,7 +425,8 @@ impl RowStream {
             && let Some(next) = self.resume_cursor()
             && let Some(frames) = &mut self.frames
         {
-            frames.mark(rows, &next, &mut self.chunk.bytes);
+            let digest = self.chunk.digest();
+            frames.mark(rows, &next, digest.as_deref(), &mut self.chunk.bytes);
         }
     }
 

@@ -33,7 +33,7 @@ use self::document::Document;
 use self::fault::Fault;
 use self::lines::{Form, LONGEST_ROW, Lines};
 use self::output::{Hold, Output, Position};
-use self::proof::Proof;
+use self::proof::{DigestNeed, Proof};
 use self::request::{EndpointUrl, Requests, Response};
 use self::shards::{Shard, ShardFormat};
 use self::tally::Tally;
@@ -41,7 +41,6 @@ use super::Failure;
 use super::output::is_left;
 use super::progress::{self, Progress};
 use super::query::{EndSignals, reader_left};
-use crate::completeness::digest::Digest;
 
 /// The pause before the first further attempt, which doubles with each one.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -310,14 +309,17 @@ impl<'a> Download<'a> {
         Ok(complete)
     }
 
-    fn digest(&self) -> Option<Digest> {
-        self.requests.url.parameter("_digest").map(|_| Digest::default())
+    fn digest_need(&self) -> DigestNeed {
+        match self.requests.url.parameter("_digest") {
+            Some(_) => DigestNeed::Required,
+            None => DigestNeed::Optional,
+        }
     }
 
     async fn receive_lines(&mut self, response: &mut Response, form: Form) -> Result<Complete, Stop> {
         let tag = record_tag(response)?;
         let longest = LONGEST_ROW / self.shard.as_ref().map_or(1, |shard| shard.of as usize);
-        let mut lines = Lines::new(form, tag, self.digest(), longest);
+        let mut lines = Lines::new(form, tag, self.digest_need(), longest);
         // A cursor would make a signature invalid.
         let is_resumable = !self.requests.url.is_signed();
         let hold = match response.header("rowstream-resume") {
@@ -361,7 +363,7 @@ impl<'a> Download<'a> {
             let hint = "the endpoint has changed: remove FILE.part to begin from the start";
             return Err(Fault::lasting("the rows so far can't be continued in another format", hint).into());
         }
-        let mut document = Document::new(content_type, self.digest());
+        let mut document = Document::new(content_type, self.digest_need());
         let length = response.header("content-length").and_then(|length| length.parse().ok());
         loop {
             let bytes = match response.next().await {
@@ -376,10 +378,10 @@ impl<'a> Download<'a> {
             self.tally.show(self.part(), document.rows(), self.output.bytes(), length);
         }
         let proof = match document.finish(&response.headers, &response.trailers)? {
-            Some(proof) => proof,
-            None => {
-                let state = self.requests.ended_state(&response.headers).await;
-                document.check_state(state.as_ref())?
+            Some(Proof::Digest) => Proof::Digest,
+            weaker => {
+                let state = self.requests.ended_state(&response.headers, weaker).await;
+                document.check_state(state.as_ref(), weaker)?
             }
         };
         let page = response.trailers.get("rowstream-page").or(response.headers.get("rowstream-page"));

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 /// The digest of the content as it was sent, after its coding.
 pub(crate) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 /// Asks for it.
-const WANT_CONTENT_DIGEST: HeaderName = HeaderName::from_static("want-content-digest");
+pub(crate) const WANT_CONTENT_DIGEST: HeaderName = HeaderName::from_static("want-content-digest");
 
 /// True if a request's headers ask for a digest that we have. A stronger preference for another one
 /// (`sha-512=10`) doesn't matter, because preferences needn't be met exactly.
@@ -65,6 +65,11 @@ impl ChunkDigest {
         self.digest.text()
     }
 
+    /// The digest of the chunks that were taken, once the last one is.
+    pub(crate) fn of_closed(&self) -> String {
+        self.digest.text()
+    }
+
     /// Ends the open chunk, which is then taken.
     pub(crate) fn close(&mut self, chunk: &[u8]) {
         self.digest.update(chunk.get(self.taken..).unwrap_or_default());
@@ -94,6 +99,7 @@ mod tests {
         assert_eq!(digest.up_to(b"bc"), OF_ABC);
         digest.close(b"bcd");
         assert_eq!(digest.up_to(b""), Digest::of(b"abcd"));
+        assert_eq!(digest.of_closed(), Digest::of(b"abcd"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! {"$rowstream":"<tag>","columns":[{"name":"n","type":"int64"}]}    the types of the rows' members
 //! {"n":1}
 //! {"n":2}
-//! {"$rowstream":"<tag>","mark":{"rows":2,"next":"<cursor>"}}       the place to resume a cut stream
+//! {"$rowstream":"<tag>","mark":{"rows":2,"next":"<cursor>","digest":"sha-256=:…:"}}    to resume a cut stream
 //! {"n":3}
 //! {"$rowstream":"<tag>","end":{"rows":3,"digest":"sha-256=:…:"}}    nothing is missing; or
 //! {"$rowstream":"<tag>","error":{"code":"…","detail":"…",…}}        followed by an abort
@@ -57,7 +57,7 @@ pub(crate) enum Record<'a> {
     /// The types of the rows' members.
     Columns(&'a RowDescription<'a>, ValueOptions),
     /// So many rows precede this record, and the following ones are those after the cursor `next`.
-    Mark { rows: u64, next: &'a str },
+    Mark { rows: u64, next: &'a str, digest: Option<&'a str> },
     /// Nothing is missing.
     End {
         rows: RowCounts,
@@ -75,7 +75,13 @@ impl Record<'_> {
     fn member(&self) -> (&'static str, Json) {
         match self {
             Self::Columns(columns, options) => ("columns", columns.json(*options)),
-            Self::Mark { rows, next } => ("mark", json!({"rows": rows, "next": next})),
+            Self::Mark { rows, next, digest } => {
+                let mut mark = json!({"rows": rows, "next": next});
+                if let Some(digest) = digest {
+                    mark["digest"] = json!(digest);
+                }
+                ("mark", mark)
+            }
             Self::End { rows, total, next, page, digest } => {
                 let mut end = json!({"rows": rows.rows});
                 if let Some(nested) = rows.nested {
@@ -161,10 +167,11 @@ impl Frames {
         waits.then(|| MARK_AFTER.saturating_sub(self.marked_at.elapsed()))
     }
 
-    /// Writes a mark after so many rows, with the cursor to the next ones.
-    pub(crate) fn mark(&mut self, rows: u64, next: &str, out: &mut Vec<u8>) {
+    /// Writes a mark after so many rows, with the cursor to the next ones, and the digest of all bytes
+    /// before it if it was requested.
+    pub(crate) fn mark(&mut self, rows: u64, next: &str, digest: Option<&str>, out: &mut Vec<u8>) {
         (self.marked, self.marked_at) = (rows, Instant::now());
-        self.write(&Record::Mark { rows, next }, out);
+        self.write(&Record::Mark { rows, next, digest }, out);
     }
 }
 
@@ -248,7 +255,7 @@ mod tests {
         let mut frames = Frames::new(Framing::Lines, ResponseId(42), ValueOptions::DEFAULT);
         assert!(!frames.is_due(999) && frames.is_due(1000) && !frames.is_late(999));
         let mut out = Vec::new();
-        frames.mark(1000, "abc", &mut out);
+        frames.mark(1000, "abc", None, &mut out);
         let expected = format!("{{\"$rowstream\":\"{TAG}\",\"mark\":{{\"rows\":1000,\"next\":\"abc\"}}}}\n");
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert!(!frames.is_due(1999) && frames.is_due(2000));

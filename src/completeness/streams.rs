@@ -20,6 +20,7 @@ use rowstream_core::lock::Mutex;
 use serde_json::{Value as Json, json};
 
 use super::ResponseId;
+use crate::compress::Coding;
 use crate::outcome::{ListCount, Outcome, OutcomeName, RowCounts, Times};
 
 /// The id of a streamed response.
@@ -80,6 +81,8 @@ struct StreamEnd {
 pub(crate) struct EndProof {
     /// The digest of its bytes, if it was requested.
     pub(crate) digest: Option<String>,
+    /// The coding of its bytes, if the server compressed them.
+    pub(crate) coding: Option<Coding>,
     /// The rows of each list, if there are several.
     pub(crate) lists: Vec<ListCount>,
 }
@@ -230,6 +233,7 @@ impl Stream {
             ("nested_rows", self.nested_rows.as_ref().map(|rows| json!(rows.load(Ordering::Relaxed)))),
             ("lists", lists.map(|lists| lists.iter().map(|list| (&*list.name, list.rows)).collect())),
             ("bytes", Some(json!(self.bytes.load(Ordering::Relaxed)))),
+            ("coding", end.and_then(|end| end.proof.coding).map(|coding| json!(coding.name()))),
             ("started", Some(json!(written(self.started)))),
             ("ended", end.map(|end| json!(written(end.at)))),
             ("ms", Some(ms)),
@@ -311,7 +315,7 @@ mod tests {
         let stream = begin(&streams, "csv").unwrap();
         stream.note(RowCounts::of(3), 40, &Times::default());
         let error = Error::endpoint("ä".repeat(5000)).sqlstate("22012");
-        let proof = EndProof { digest: Some("d".to_owned()), lists: Vec::new() };
+        let proof = EndProof { digest: Some("d".to_owned()), ..EndProof::default() };
         streams.end(&stream, &Outcome::Failed(error), Times::default(), proof);
         streams.end(&stream, &Outcome::Complete, Times::default(), EndProof::default());
         let report: Json = serde_json::from_str(&stream.report()).unwrap();

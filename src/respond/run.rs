@@ -21,7 +21,7 @@ use super::head::{
     head, no_more_events, tell_digest, tell_if_empty, tell_page, tell_parts, tell_root, tell_total,
 };
 use super::request::{STREAMED, StreamRequest};
-use super::streaming::ActiveStream;
+use super::streaming::{ActiveStream, ContentDigest};
 use super::tracker::RequestTracker;
 use super::{hold, opening, wire};
 use crate::completeness::digest::Digest;
@@ -184,7 +184,11 @@ impl App {
             Some(coding) => (None, Some(Compressor::new(coding, first)?)),
             None => (Some(first), None),
         };
-        let digest = request.asked.digest.then(Box::default);
+        let is_of_rows = compressor.is_none() && stream.has_digest();
+        let digest = request.asked.digest.then(|| match is_of_rows {
+            true => ContentDigest::OfRows,
+            false => ContentDigest::OfSent(Box::default()),
+        });
         let streaming = ActiveStream {
             ahead: None,
             first,

@@ -34,9 +34,16 @@ pub(super) struct ActiveStream {
     /// Set if the rows of slow clients may be spilled.
     pub(super) spill: Option<Box<Spill>>,
     /// The digest of the sent bytes, if it was requested.
-    pub(super) digest: Option<Box<Digest>>,
+    pub(super) digest: Option<ContentDigest>,
     /// True if trailers follow the body.
     pub(super) trailers: bool,
+}
+
+/// The digest of the sent bytes.
+pub(super) enum ContentDigest {
+    /// The row stream computes it, and its bytes are sent as they are.
+    OfRows,
+    OfSent(Box<Digest>),
 }
 
 impl ActiveStream {
@@ -130,7 +137,7 @@ impl ActiveStream {
 
     /// Adds a chunk to the digest.
     fn hashed(&mut self, chunk: Bytes) -> Bytes {
-        if let Some(digest) = &mut self.digest {
+        if let Some(ContentDigest::OfSent(digest)) = &mut self.digest {
             digest.update(&chunk);
         }
         chunk
@@ -138,12 +145,19 @@ impl ActiveStream {
 
     /// The digest of all chunks so far.
     pub(super) fn content_digest(&self) -> Option<String> {
-        self.digest.as_ref().map(|digest| digest.text())
+        match self.digest.as_ref()? {
+            ContentDigest::OfRows => self.stream.digest(),
+            ContentDigest::OfSent(digest) => Some(digest.text()),
+        }
     }
 
     /// The facts that are reported about a complete result.
     pub(super) fn end_proof(&self) -> EndProof {
-        EndProof { digest: self.content_digest(), lists: self.stream.lists().to_vec() }
+        EndProof {
+            digest: self.content_digest(),
+            coding: self.compressor.as_ref().map(Compressor::coding),
+            lists: self.stream.lists().to_vec(),
+        }
     }
 
     /// The trailers of a complete result.

@@ -119,6 +119,16 @@ impl OpenChunk {
         self.flowing >= FLOWING_AFTER
     }
 
+    /// True if a digest is computed.
+    pub(super) fn has_digest(&self) -> bool {
+        self.digest.is_some()
+    }
+
+    /// The digest of all bytes that were taken. `None` if there's no digest.
+    pub(super) fn taken_digest(&self) -> Option<String> {
+        self.digest.as_ref().map(|digest| digest.of_closed())
+    }
+
     /// The digest of all bytes so far. `None` if there's no digest.
     pub(super) fn digest(&mut self) -> Option<String> {
         self.digest.as_mut().map(|digest| digest.up_to(&self.bytes))

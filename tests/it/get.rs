@@ -243,10 +243,14 @@ async fn digests_are_verified() {
     let server = server().await;
     for (path, proof) in [
         ("/rows.ndjson?_digest=sha-256", "its end record and digest"),
-        ("/rows.json-seq?_digest=sha-256", "its end record and digest"),
+        ("/rows.ndjson", "its end record and digest"),
+        ("/plain", "its end record and digest"),
+        ("/rows.json-seq", "its end record and digest"),
         ("/rows.csv?_digest=sha-256", "its digest"),
-        ("/rows.csv?_digest=sha-256&_wait=end", "its digest"),
-        ("/rows.csv?_wait=end", "its length"),
+        ("/rows.csv", "its digest"),
+        ("/rows.sse", "its digest"),
+        ("/rows.arrow", "its digest"),
+        ("/rows.csv?_wait=end", "its digest"),
     ] {
         let (_folder, _, text) = file("rows");
         let (status, told) = download(&[&server.url(path), "-o", &text]).await;

@@ -48,11 +48,11 @@ async fn shards_become_one_file() {
     let db = TestDb::new().await;
     let server = shards(&db).await;
     for (name, parallel, requests, proof) in [
-        ("/s.ndjson", "3", 3, "its end record"),
-        ("/s", "2", 2, "its end record"),
-        ("/s.json-seq?_digest=sha-256", "8", 8, "its end record and digest"),
-        ("/s.csv", "3", 3, "its trailers"),
-        ("/s.ndjson", "64", 8, "its end record"),
+        ("/s.ndjson", "3", 3, "its end record and digest"),
+        ("/s", "2", 2, "its end record and digest"),
+        ("/s.json-seq", "8", 8, "its end record and digest"),
+        ("/s.csv", "3", 3, "its digest"),
+        ("/s.ndjson", "64", 8, "its end record and digest"),
     ] {
         let (folder, path, text) = file("rows");
         let (status, told) = download(&[&server.url(name), "-o", &text, "--parallel", parallel]).await;
@@ -289,7 +289,7 @@ async fn an_endpoint_without_shards_is_read_by_one_request() {
     let (folder, path, text) = file("rows");
     let (status, told) = download(&[&server.url("/rows.json"), "-o", &text, "--parallel", "4"]).await;
     assert!(status == Some(0) && told.contains("has no shards, so one request reads all rows\n"), "{told}");
-    assert!(told.ends_with(", verified by its trailers\n"), "{told}");
+    assert!(told.ends_with(", verified by its digest\n"), "{told}");
     assert!(fs::read_to_string(path).unwrap() == whole(&server, "/rows.json").await);
     assert_eq!(names(&folder), ["rows"]);
 }

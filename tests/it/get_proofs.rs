@@ -1,13 +1,17 @@
-//! `rowstream get` behind a proxy that drops trailers: a body is complete only if something proves it.
+//! `rowstream get` behind proxies that drop trailers and damage bodies: a file is complete only if something
+//! proves it.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use futures_util::stream::once;
-use http::header;
+use http::{Request, header};
 
 use crate::get::{download, file, names, server, whole};
 use crate::support::upstream::{Scripted, Speaks, Upstream, reply, stream};
-use crate::support::{Server, get};
+use crate::support::{Client, Server};
 
 /// The answer of a proxy to questions for the state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,19 +20,54 @@ enum States {
     Hidden,
 }
 
-/// A proxy that sends no `TE`, and ends each body cleanly after this many bytes.
-async fn lossy_proxy(server: &Server, length: usize, states: States) -> Upstream {
+/// The damage that a proxy does to a body, which then ends cleanly.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    None,
+    /// The body ends after this many bytes.
+    CutAt(usize),
+    /// The text of row 70000 is another one. The number of rows stays right.
+    Torn(&'static str),
+    /// The same, in the first body only.
+    TornOnce(&'static str),
+}
+
+impl Damage {
+    /// Damages a body, which is the first one or a later one.
+    fn apply(self, body: Bytes, is_first: bool) -> Bytes {
+        match self {
+            Self::CutAt(length) => body.slice(..length.min(body.len())),
+            Self::Torn(text) => torn(&body, text),
+            Self::TornOnce(text) if is_first => torn(&body, text),
+            Self::None | Self::TornOnce(_) => body,
+        }
+    }
+}
+
+/// The body with another text in row 70000.
+fn torn(body: &[u8], text: &str) -> Bytes {
+    String::from_utf8(body.to_vec()).unwrap().replace("row 70000", text).into()
+}
+
+/// A proxy that passes on neither `TE` nor trailers, and damages bodies.
+async fn lossy_proxy(server: &Server, damage: Damage, states: States) -> Upstream {
     let root = server.url("");
+    let bodies = Arc::new(AtomicUsize::new(0));
     Upstream::start(Speaks::Http1, move |_, asked| {
-        let url = format!("{root}{}", asked.target);
+        let mut request = Request::get(format!("{root}{}", asked.target));
+        *request.headers_mut().unwrap() = asked.headers;
+        let bodies = Arc::clone(&bodies);
         async move {
             let is_state = asked.target.starts_with("/_rowstream/");
             if is_state && states == States::Hidden {
                 return reply(404, "text/plain", "");
             }
-            let mut whole = get(&url).await;
+            for name in [header::TE, header::CONNECTION, header::HOST] {
+                request.headers_mut().unwrap().remove(name);
+            }
+            let mut whole = Client::HTTP1.send(request.body(String::new()).unwrap()).await;
             if !is_state {
-                whole.body.truncate(length);
+                whole.body = damage.apply(whole.body, bodies.fetch_add(1, Ordering::SeqCst) == 0);
             }
             let mut response = stream(once(async { Ok(whole.body) }));
             *response.headers_mut() = whole.headers;
@@ -39,6 +78,46 @@ async fn lossy_proxy(server: &Server, length: usize, states: States) -> Upstream
         }
     })
     .await
+}
+
+/// A proxy changed a digit, or lost bytes within a row. The counts were right, so the file was verified.
+#[tokio::test]
+async fn a_torn_row_is_noticed_although_the_counts_are_right() {
+    let server = server().await;
+    let (digest, counts) = ("error: the digest differs", "error: the server sent 100000 rows in ");
+    for (path, told_if_shorter) in [
+        ("/rows.ndjson", digest),
+        ("/plain.ndjson", digest),
+        ("/rows.json-seq", digest),
+        ("/plain", digest),
+        ("/rows.csv", counts),
+        ("/rows.json", counts),
+        ("/rows.sse", counts),
+        ("/plain.sse", counts),
+    ] {
+        for (text, told) in [("row 70001", digest), ("row 7", told_if_shorter)] {
+            let proxy = lossy_proxy(&server, Damage::Torn(text), States::Passed).await;
+            let (folder, _, name) = file("rows");
+            let url = format!("http://{}{path}", proxy.address());
+            let (status, said) = download(&[&url, "-o", &name, "--retries", "0"]).await;
+            assert!(status == Some(1) && said.contains(told), "{path} {text} {said}");
+            assert!(!names(&folder).contains(&"rows".to_owned()), "{path} {text} {said}");
+        }
+    }
+}
+
+/// The rows before the last right mark are kept.
+#[tokio::test]
+async fn a_torn_row_is_requested_again() {
+    let server = server().await;
+    for path in ["/rows.ndjson", "/plain.ndjson", "/rows.json-seq", "/plain.csv", "/rows.json"] {
+        let proxy = lossy_proxy(&server, Damage::TornOnce("row 70001"), States::Passed).await;
+        let (_folder, saved, name) = file("rows");
+        let url = format!("http://{}{path}", proxy.address());
+        let (status, told) = download(&[&url, "-o", &name]).await;
+        assert!(status == Some(0) && told.contains("digest; requested again once\n"), "{path} {told}");
+        assert!(fs::read_to_string(saved).unwrap() == whole(&server, path).await, "{path}");
+    }
 }
 
 /// CSV was called complete after any clean end, also in the middle of a number, and with `_digest`.
@@ -58,13 +137,13 @@ async fn a_body_that_a_proxy_cut_cleanly_gets_no_name() {
             States::Hidden,
             "the server's state of the stream can't be read\n    hint: ",
         ),
-        ("/plain.csv?_digest=sha-256", after_row, States::Passed, "error: the digest differs"),
+        ("/plain.csv?_digest=sha-256", after_row, States::Passed, "error: the server sent 100000 rows in "),
         ("/plain.csv?_digest=sha-256", after_row, States::Hidden, "the response has none\n    hint: "),
         ("/rows.csv", after_row, States::Passed, "error: the server sent 100000 rows in "),
         ("/plain.sse", after_event, States::Passed, "error: the server sent 100000 rows in "),
         ("/rows.sse", after_id, States::Passed, "error: the last event is missing"),
     ] {
-        let proxy = lossy_proxy(&server, length, states).await;
+        let proxy = lossy_proxy(&server, Damage::CutAt(length), states).await;
         let (folder, _, text) = file("rows");
         let url = format!("http://{}{path}", proxy.address());
         let (status, said) = download(&[&url, "-o", &text, "--retries", "0"]).await;
@@ -76,15 +155,15 @@ async fn a_body_that_a_proxy_cut_cleanly_gets_no_name() {
 #[tokio::test]
 async fn the_server_knows_the_end_without_trailers() {
     let server = server().await;
-    let proxy = lossy_proxy(&server, usize::MAX, States::Passed).await;
-    for (path, proof) in [
-        ("/plain.csv", "the server's state of the stream"),
-        ("/plain.sse", "the server's state of the stream"),
-        ("/plain.csv?_digest=sha-256", "its digest"),
-        ("/rows.json?_digest=sha-256", "its digest"),
-        ("/rows.json", "the end of its format"),
-        ("/rows.sse", "its last event"),
+    for (path, states, proof) in [
+        ("/plain.csv", States::Passed, "its digest"),
+        ("/plain.sse", States::Passed, "its digest"),
+        ("/plain.csv?_digest=sha-256", States::Passed, "its digest"),
+        ("/rows.json", States::Passed, "its digest"),
+        ("/rows.json", States::Hidden, "the end of its format"),
+        ("/rows.sse", States::Hidden, "its last event"),
     ] {
+        let proxy = lossy_proxy(&server, Damage::None, states).await;
         let (_folder, saved, text) = file("rows");
         let url = format!("http://{}{path}", proxy.address());
         let (status, told) = download(&[&url, "-o", &text, "--retries", "0"]).await;

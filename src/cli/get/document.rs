@@ -5,7 +5,7 @@ use rowstream_bench::{Counter, End};
 use serde_json::Value;
 
 use super::fault::Fault;
-use super::proof::Proof;
+use super::proof::{DigestNeed, Proof};
 use crate::completeness::digest::{CONTENT_DIGEST, Digest};
 use crate::completeness::streams::STREAM;
 
@@ -29,15 +29,16 @@ enum Kind {
 pub(super) struct Document {
     kind: Kind,
     counter: Counter,
-    /// Of the body, if the request asks for it.
-    digest: Option<Digest>,
+    /// Of the body.
+    digest: Digest,
+    digest_need: DigestNeed,
     bytes: u64,
     /// The last bytes.
     tail: Vec<u8>,
 }
 
 impl Document {
-    pub(super) fn new(content_type: &str, digest: Option<Digest>) -> Self {
+    pub(super) fn new(content_type: &str, digest_need: DigestNeed) -> Self {
         let counter = Counter::for_content_type(content_type);
         let kind = match counter {
             Counter::Opaque => Kind::Opaque,
@@ -45,14 +46,12 @@ impl Document {
             Counter::Events(_) => Kind::Events,
             Counter::Lines(_) | Counter::Csv(_) | Counter::Sequence(_) | Counter::Arrow(_) => Kind::Rows,
         };
-        Self { kind, counter, digest, bytes: 0, tail: Vec::new() }
+        Self { kind, counter, digest: Digest::default(), digest_need, bytes: 0, tail: Vec::new() }
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.counter.feed(bytes);
-        if let Some(digest) = &mut self.digest {
-            digest.update(bytes);
-        }
+        self.digest.update(bytes);
         self.bytes += bytes.len() as u64;
         self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(LAST_EVENT.len())..]);
         self.tail.drain(..self.tail.len().saturating_sub(LAST_EVENT.len()));
@@ -72,9 +71,12 @@ impl Document {
         if document.end == End::Broken {
             return Err(Fault::cut(format!("the body breaks off after {} rows", document.rows)));
         }
-        if let Some(own) = &self.digest {
-            let sent = headers.get(CONTENT_DIGEST).or(trailers.get(CONTENT_DIGEST));
-            return sent.and_then(|sent| sent.to_str().ok()).map(|sent| compare(own, sent)).transpose();
+        let sent = headers.get(CONTENT_DIGEST).or(trailers.get(CONTENT_DIGEST));
+        if let Some(sent) = sent.and_then(|sent| sha_256(sent.to_str().ok()?)) {
+            return self.compare(sent).map(Some);
+        }
+        if self.digest_need == DigestNeed::Required {
+            return Ok(None);
         }
         if trailers.contains_key(STATUS) {
             return self.check_trailers(trailers, document.rows).map(Some);
@@ -114,47 +116,69 @@ impl Document {
         }
     }
 
-    /// Compares the body with the server's state of its stream. `None`: the server can't be asked.
+    /// Compares the body with the server's state of its stream. `None`: the server can't be asked, so
+    /// there's only the `weaker` proof.
     ///
     /// # Errors
     /// See [`Self::finish`].
-    pub(super) fn check_state(&self, state: Option<&Value>) -> Result<Proof, Fault> {
-        let Some(state) = state else {
-            return Err(if self.digest.is_some() { Fault::no_digest() } else { unproven() });
-        };
+    pub(super) fn check_state(&self, state: Option<&Value>, weaker: Option<Proof>) -> Result<Proof, Fault> {
+        let is_complete = state.is_some_and(|state| state["state"] == "complete");
+        if let Some(weaker) = weaker.filter(|_| !is_complete) {
+            return Ok(weaker);
+        }
+        let state = state.ok_or_else(|| self.unproven())?;
         if state["error"].is_object() {
             return Err(Fault::of_server(&state["error"]));
         }
-        if state["state"] != "complete" {
+        if !is_complete {
             return Err(Fault::cut(format!("the server's state of the stream is {}", state["state"])));
         }
-        if let Some(own) = &self.digest {
-            return compare(own, state["digest"].as_str().ok_or_else(Fault::no_digest)?);
+        let proof = weaker.unwrap_or(Proof::StreamState).max(Proof::StreamState);
+        match (state["digest"].as_str(), self.digest_need) {
+            // A proxy let the server compress the body, and has decompressed it.
+            (_, DigestNeed::Optional) if state["coding"].is_string() => match weaker {
+                None if !self.has_all_rows(state) => Err(self.other_counts(state)),
+                weaker => Ok(weaker.unwrap_or(proof)),
+            },
+            _ if state["bytes"] != self.bytes => Err(self.other_counts(state)),
+            (Some(sent), _) => self.compare(sent),
+            (None, DigestNeed::Required) => Err(Fault::no_digest()),
+            (None, DigestNeed::Optional) => Ok(proof),
         }
-        // The server counts compressed bytes, if a proxy lets it compress and decompresses them.
-        let (rows, bytes) = (self.rows(), self.bytes);
+    }
+
+    fn has_all_rows(&self, state: &Value) -> bool {
         let has_rows = matches!(self.kind, Kind::Rows | Kind::Events) && self.tail.ends_with(b"\n");
-        if state["bytes"] == bytes || (has_rows && state["rows"] == rows) {
-            return Ok(Proof::StreamState);
-        }
-        let (sent_rows, sent_bytes) = (&state["rows"], &state["bytes"]);
-        Err(Fault::cut(format!(
+        has_rows && state["rows"] == self.rows()
+    }
+
+    fn other_counts(&self, state: &Value) -> Fault {
+        let (sent_rows, sent_bytes, rows, bytes) = (&state["rows"], &state["bytes"], self.rows(), self.bytes);
+        Fault::cut(format!(
             "the server sent {sent_rows} rows in {sent_bytes} bytes, but {rows} rows in {bytes} bytes arrived"
-        )))
+        ))
+    }
+
+    /// Compares the digest of the body with the one that was sent.
+    fn compare(&self, sent: &str) -> Result<Proof, Fault> {
+        if self.digest.text() == sent { Ok(Proof::Digest) } else { Err(Fault::other_digest()) }
+    }
+
+    fn unproven(&self) -> Fault {
+        if self.digest_need == DigestNeed::Required {
+            return Fault::no_digest();
+        }
+        Fault::lasting(
+            "nothing proves that the body is complete: a proxy drops the trailers, and the server's state of \
+             the stream can't be read",
+            "request .ndjson or `_wait=end`, or let the proxy pass on trailers or the path /_rowstream/streams/",
+        )
     }
 }
 
-/// Compares the digest of a body with the one that was sent.
-fn compare(own: &Digest, sent: &str) -> Result<Proof, Fault> {
-    if own.text() == sent { Ok(Proof::Digest) } else { Err(Fault::cut("the digest differs")) }
-}
-
-fn unproven() -> Fault {
-    Fault::lasting(
-        "nothing proves that the body is complete: a proxy drops the trailers, and the server's state of the \
-         stream can't be read",
-        "request .ndjson or `_wait=end`, or let the proxy pass on trailers or the path /_rowstream/streams/",
-    )
+/// The SHA-256 among the digests of a header. Other servers may send several.
+fn sha_256(digests: &str) -> Option<&str> {
+    digests.split(',').map(str::trim).find(|digest| digest.starts_with("sha-256="))
 }
 
 #[cfg(test)]
@@ -163,18 +187,30 @@ mod tests {
 
     use super::*;
 
-    /// The proof of a CSV body, if the server's state has these counts.
-    fn proof(body: &str, rows: u64, bytes: usize) -> Result<Proof, Fault> {
-        let mut document = Document::new("text/csv; header=present", None);
+    const FORM: &str = "text/csv; header=present";
+
+    fn document(body: &str, need: DigestNeed) -> Document {
+        let mut document = Document::new(FORM, need);
         document.feed(body.as_bytes());
-        document.check_state(Some(&json!({"state": "complete", "rows": rows, "bytes": bytes})))
+        document
+    }
+
+    /// The proof of a CSV body, if the server's state has these counts.
+    fn proof(body: &str, rows: u64, bytes: usize, coding: Option<&str>) -> Result<Proof, Fault> {
+        let state = json!({"state": "complete", "rows": rows, "bytes": bytes, "coding": coding});
+        document(body, DigestNeed::Optional).check_state(Some(&state), None)
     }
 
     /// A proxy that lets the server compress, and decompresses the body, changes its bytes.
     #[test]
     fn whole_rows_prove_a_body_that_was_compressed_on_its_way() {
-        for (body, rows, bytes) in [("n\r\n12\r\n", 1, 40), ("n\r\n", 0, 23), ("n", 0, 1), ("", 0, 0)] {
-            assert_eq!(proof(body, rows, bytes), Ok(Proof::StreamState), "{body}");
+        for (body, rows, bytes, coding) in [
+            ("n\r\n12\r\n", 1, 40, Some("gzip")),
+            ("n\r\n", 0, 23, Some("br")),
+            ("n", 0, 1, None),
+            ("", 0, 0, None),
+        ] {
+            assert_eq!(proof(body, rows, bytes, coding), Ok(Proof::StreamState), "{body}");
         }
         for (body, rows, bytes) in [
             ("n\r\n1", 1, 7),
@@ -184,21 +220,54 @@ mod tests {
             ("n", 0, 3),
             ("", 0, 3),
         ] {
-            assert!(proof(body, rows, bytes).is_err(), "{body}");
+            assert!(proof(body, rows, bytes, Some("gzip")).is_err(), "{body}");
+            assert!(proof(body, rows, bytes, None).is_err(), "{body}");
         }
+    }
+
+    /// A proxy lost bytes within a row: the number of rows was right.
+    #[test]
+    fn all_bytes_count_if_nothing_was_compressed() {
+        assert!(proof("n\r\n12\r\n", 1, 40, None).is_err());
+        let sent = Digest::of(b"n\r\n13\r\n");
+        for need in [DigestNeed::Optional, DigestNeed::Required] {
+            let state = json!({"state": "complete", "rows": 1, "bytes": 7, "digest": sent});
+            let check = |body| document(body, need).check_state(Some(&state), Some(Proof::Format));
+            assert_eq!(check("n\r\n12\r\n"), Err(Fault::other_digest()));
+            assert_eq!(check("n\r\n13\r\n"), Ok(Proof::Digest));
+        }
+    }
+
+    /// Other servers may send several digests, or none that we know.
+    #[test]
+    fn the_digest_may_be_in_the_headers_or_trailers() {
+        let (body, none) = ("n\r\n12\r\n", HeaderMap::new());
+        let fields = |value: String| HeaderMap::from_iter([(CONTENT_DIGEST, value.parse().unwrap())]);
+        let right = fields(format!("sha-512=:eA==:, {}", Digest::of(body.as_bytes())));
+        for need in [DigestNeed::Optional, DigestNeed::Required] {
+            let document = document(body, need);
+            assert_eq!(document.finish(&right, &none), Ok(Some(Proof::Digest)));
+            assert_eq!(document.finish(&none, &right), Ok(Some(Proof::Digest)));
+            assert_eq!(document.finish(&none, &fields(Digest::of(b"n"))), Err(Fault::other_digest()));
+        }
+        let mut unknown = fields("sha-512=:eA==:".to_owned());
+        unknown.insert(header::CONTENT_LENGTH, "7".parse().unwrap());
+        assert_eq!(document(body, DigestNeed::Optional).finish(&unknown, &none), Ok(Some(Proof::Length)));
+        assert_eq!(document(body, DigestNeed::Required).finish(&unknown, &none), Ok(None));
     }
 
     #[test]
     fn only_a_complete_stream_proves_a_body() {
-        let document = Document::new("text/csv", None);
+        let document = document("", DigestNeed::Optional);
         for (state, reason) in [
             (json!({"state": "running", "rows": 0, "bytes": 0}), "the stream is \"running\""),
             (json!({"state": "aborted", "rows": 0, "bytes": 0}), "the stream is \"aborted\""),
             (json!({"state": "failed", "bytes": 0, "error": {"code": "c", "detail": "d"}}), "c: d"),
         ] {
-            let fault = document.check_state(Some(&state)).unwrap_err();
+            let fault = document.check_state(Some(&state), None).unwrap_err();
             assert!(fault.to_string().contains(reason), "{fault}");
         }
-        assert_eq!(document.check_state(None), Err(unproven()));
+        assert_eq!(document.check_state(None, None), Err(document.unproven()));
+        assert_eq!(document.check_state(None, Some(Proof::Format)), Ok(Proof::Format));
     }
 }

@@ -51,6 +51,12 @@ impl Fault {
         )
     }
 
+    /// The bytes that arrived aren't those that were sent.
+    pub(super) fn other_digest() -> Self {
+        Self::cut("the digest differs")
+            .or_hint("a proxy changes the response: `rowstream doctor --via URL` checks the way")
+    }
+
     fn new(detail: String) -> Self {
         Self { code: None, detail, hint: None, parameter: None, shards: None, retry: None }
     }

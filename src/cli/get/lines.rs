@@ -3,12 +3,14 @@
 //! 1. A line is a record only if it begins with this response's tag. All others are rows, and are
 //!    copied as they are.
 //! 2. Bytes after the last line feed aren't a line, so they never become a row.
-//! 3. `mark` is set only if its count is the number of rows that arrived. So is `end`.
+//! 3. `mark` is set only if its count is the number of rows that arrived, and its digest that of the
+//!    bytes. So is `end`.
 
 use memchr::{memchr, memchr_iter, memrchr};
 use serde_json::Value;
 
 use super::fault::Fault;
+use super::proof::DigestNeed;
 use crate::completeness::digest::Digest;
 
 /// The longest row, in bytes. A server sends longer ones only if lists in a row are that long.
@@ -53,7 +55,7 @@ pub(super) struct Mark {
 pub(super) struct End {
     /// True if it ends a full page, so that other rows may follow.
     pub(super) is_full_page: bool,
-    /// True if it has a digest, which is that of the body.
+    /// True if it has a digest, which is that of the body before it.
     pub(super) has_digest: bool,
 }
 
@@ -67,8 +69,9 @@ pub(super) struct Lines {
     pub(super) columns: Option<Value>,
     /// The longest row, in bytes.
     longest: usize,
-    /// Of the body before the end record, if the request asks for it.
-    digest: Option<Digest>,
+    /// Of the body so far.
+    digest: Digest,
+    digest_need: DigestNeed,
     pub(super) rows: u64,
     /// The last one. The caller takes it.
     pub(super) mark: Option<Mark>,
@@ -76,10 +79,21 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(form: Form, tag: &str, digest: Option<Digest>, longest: usize) -> Self {
+    pub(super) fn new(form: Form, tag: &str, digest_need: DigestNeed, longest: usize) -> Self {
         let record = format!("{{\"$rowstream\":\"{tag}\",").into_bytes();
-        let rest = Vec::new();
-        Self { form, record, rest, columns: None, longest, digest, rows: 0, mark: None, end: None }
+        let (rest, digest) = (Vec::new(), Digest::default());
+        Self {
+            form,
+            record,
+            rest,
+            columns: None,
+            longest,
+            digest,
+            digest_need,
+            rows: 0,
+            mark: None,
+            end: None,
+        }
     }
 
     /// Reads the next bytes of the body, and appends whole rows to `rows`. Bytes after the end
@@ -148,9 +162,7 @@ impl Lines {
     }
 
     fn copy(&mut self, lines: &[u8], rows: &mut Vec<u8>) {
-        if let Some(digest) = &mut self.digest {
-            digest.update(lines);
-        }
+        self.digest.update(lines);
         rows.extend_from_slice(lines);
     }
 
@@ -164,9 +176,7 @@ impl Lines {
         if element.starts_with(&self.record) {
             return self.record(&line[..start], element, rows.len());
         }
-        if let Some(digest) = &mut self.digest {
-            digest.update(line);
-        }
+        self.digest.update(line);
         if element == b"\n" {
             return Ok(());
         }
@@ -192,25 +202,27 @@ impl Lines {
         if let Some(error) = members.get("error") {
             return Err(Fault::of_server(error));
         }
+        // A record's digest doesn't cover its own separator.
+        let (before, separator) = before.split_at(before.len().saturating_sub(1));
+        self.digest.update(before);
         if let Some(end) = members.get("end") {
             self.check_count(end)?;
-            let has_digest = self.check_digest(&before[..before.len().saturating_sub(1)], end)?;
+            let has_digest = self.check_digest(end)?;
             self.end = Some(End { is_full_page: end["page"] == "full", has_digest });
             return Ok(());
-        }
-        if let Some(digest) = &mut self.digest {
-            digest.update(before);
-            digest.update(record);
         }
         if let Some(columns) = members.get_mut("columns") {
             self.columns = Some(columns.take());
         }
         if let Some(mark) = members.get("mark") {
             self.check_count(mark)?;
+            self.check_digest(mark)?;
             let next = mark["next"].as_str().filter(|next| next.len() <= LONGEST_CURSOR);
             let next = next.ok_or_else(|| Fault::cut("a mark has no cursor"))?.to_owned();
             self.mark = Some(Mark { at, rows: self.rows, next });
         }
+        self.digest.update(separator);
+        self.digest.update(record);
         Ok(())
     }
 
@@ -223,12 +235,14 @@ impl Lines {
         Err(Fault::cut(format!("the server sent {sent} rows, but {arrived} arrived")))
     }
 
-    /// Compares the digest in the end record. Returns true if it's requested.
-    fn check_digest(&mut self, before: &[u8], end: &Value) -> Result<bool, Fault> {
-        let Some(digest) = &mut self.digest else { return Ok(false) };
-        let expected = end["digest"].as_str().ok_or_else(Fault::no_digest)?;
-        digest.update(before);
-        if digest.text() == expected { Ok(true) } else { Err(Fault::cut("the digest differs")) }
+    /// Compares the digest in a record. Returns true if there's one.
+    fn check_digest(&self, record: &Value) -> Result<bool, Fault> {
+        match (record["digest"].as_str(), self.digest_need) {
+            (Some(sent), _) if sent == self.digest.text() => Ok(true),
+            (Some(_), _) => Err(Fault::other_digest()),
+            (None, DigestNeed::Optional) => Ok(false),
+            (None, DigestNeed::Required) => Err(Fault::no_digest()),
+        }
     }
 }
 
@@ -242,7 +256,7 @@ mod tests {
 
     /// The rows of these pieces, and the reader after them.
     fn read(form: Form, pieces: &[&[u8]]) -> (String, Lines, Result<(), Fault>) {
-        let (mut lines, mut rows) = (Lines::new(form, "t", None, LONGEST_ROW), Vec::new());
+        let (mut lines, mut rows) = (Lines::new(form, "t", DigestNeed::Optional, LONGEST_ROW), Vec::new());
         let ended = pieces.iter().try_for_each(|piece| lines.feed(piece, &mut rows));
         (String::from_utf8(rows).unwrap(), lines, ended)
     }
@@ -274,10 +288,31 @@ mod tests {
 
     #[test]
     fn a_requested_digest_has_to_arrive() {
-        let end = "{\"$rowstream\":\"t\",\"end\":{\"rows\":0}}\n";
-        let mut lines = Lines::new(Form::Ndjson, "t", Some(Digest::default()), LONGEST_ROW);
-        let ended = lines.feed((COLUMNS.to_owned() + end).as_bytes(), &mut Vec::new());
-        assert_eq!((ended, lines.end), (Err(Fault::no_digest()), None));
+        for record in ["\"end\":{\"rows\":0}", "\"mark\":{\"rows\":0,\"next\":\"c\"}"] {
+            let text = format!("{COLUMNS}{{\"$rowstream\":\"t\",{record}}}\n");
+            let mut lines = Lines::new(Form::Ndjson, "t", DigestNeed::Required, LONGEST_ROW);
+            let ended = lines.feed(text.as_bytes(), &mut Vec::new());
+            assert_eq!((ended, lines.mark, lines.end), (Err(Fault::no_digest()), None, None));
+        }
+    }
+
+    /// A row was torn, and the mark after it kept it, although the digest at the end differed.
+    #[test]
+    fn a_torn_row_has_no_mark() {
+        let (right, torn) = ("\u{1e}{\"id\":12}\n", "\u{1e}{\"id\":13}\n");
+        let before = format!("\u{1e}{COLUMNS}{right}\u{1e}");
+        let digest = Digest::of(before.as_bytes());
+        let mark = format!(
+            "\u{1e}{{\"$rowstream\":\"t\",\"mark\":{{\"rows\":1,\"next\":\"c\",\"digest\":\"{digest}\"}}}}\n"
+        );
+        let digest = Digest::of((before.clone() + &mark).as_bytes());
+        let end = format!("\u{1e}{{\"$rowstream\":\"t\",\"end\":{{\"rows\":1,\"digest\":\"{digest}\"}}}}\n");
+        let all = before + &mark + &end;
+        let (_, lines, ended) = read(Form::JsonSeq, &[all.as_bytes()]);
+        assert_eq!((lines.mark.is_some(), ended), (true, Ok(())));
+        assert!(lines.end.unwrap().has_digest);
+        let (_, lines, ended) = read(Form::JsonSeq, &[all.replace(right, torn).as_bytes()]);
+        assert_eq!((lines.mark, lines.end, ended), (None, None, Err(Fault::other_digest())));
     }
 
     #[test]

@@ -2,6 +2,15 @@
 
 use std::fmt;
 
+/// The need for a digest. Each request asks for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DigestNeed {
+    /// The URL asks for it, so a response without one proves nothing.
+    Required,
+    /// A server, or a proxy that drops the request's header, may leave it out.
+    Optional,
+}
+
 /// The proofs, from the weakest to the strongest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Proof {

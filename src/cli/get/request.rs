@@ -40,6 +40,8 @@ use super::super::ready::trust;
 use super::Args;
 use super::fault::Fault;
 use super::output::Position;
+use super::proof::Proof;
+use crate::completeness::digest::WANT_CONTENT_DIGEST;
 use crate::completeness::streams::STREAM;
 
 const AGENT: &str = concat!("rowstream-get/", env!("CARGO_PKG_VERSION"));
@@ -254,13 +256,14 @@ impl Requests {
     }
 
     /// The server's state of a stream, once the stream has ended. `None` if the server can't be asked.
-    pub(super) async fn ended_state(&self, headers: &HeaderMap) -> Option<Value> {
+    /// Another `proof` of its end makes the state optional.
+    pub(super) async fn ended_state(&self, headers: &HeaderMap, proof: Option<Proof>) -> Option<Value> {
         headers.get(STREAM)?;
         let began = Instant::now();
         loop {
             let left = LONGEST_ASKING.saturating_sub(began.elapsed());
             let state = timeout(left, self.stream_state(headers)).await.ok().flatten();
-            let has_ended = state.as_ref().is_some_and(|state| state["state"] != "running");
+            let has_ended = state.as_ref().map_or(proof.is_some(), |state| state["state"] != "running");
             if has_ended || began.elapsed() >= LONGEST_ASKING {
                 return state;
             }
@@ -288,6 +291,7 @@ impl Requests {
             .header(header::USER_AGENT, AGENT)
             .header(header::ACCEPT, "*/*")
             .header(header::TE, "trailers")
+            .header(WANT_CONTENT_DIGEST, "sha-256=1")
             .header(header::CONNECTION, "TE, close")
             .body(String::new())
             .map_err(Fault::cut)?;
