@@ -7,7 +7,9 @@
 
 mod admin;
 mod app;
+mod arrival;
 mod body;
+mod columns;
 mod console;
 mod cors;
 mod documents;
@@ -50,15 +52,16 @@ use rowstream_core::pool::Waiter;
 use rowstream_encode::Format;
 
 pub(crate) use self::admin::is_check;
-use self::admin::{ADMIN, holder, is_admin};
+use self::admin::{ADMIN, holder};
 pub use self::app::App;
+pub use self::arrival::Arrival;
+use self::arrival::is_admin;
 use self::body::AnswerBody;
 pub use self::body::{AbortError, ResponseBody};
-use self::head::{ALLOW, ALLOW_BODIES, head, no_endpoint, no_more_events, to_https};
+use self::head::{ALLOW, ALLOW_BODIES, complete_head, head, no_endpoint, no_more_events, problem, to_https};
 use self::refine::Refined;
-pub use self::request::Arrival;
 pub(crate) use self::request::PlanAsJson;
-use self::request::{ArrivedBody, STREAMED, StreamRequest, read_stream_request};
+use self::request::{STREAMED, StreamRequest, read_stream_request};
 pub(crate) use self::request_body::has_body;
 use self::request_body::refuse_format;
 use self::signed::SentSignature;
@@ -97,37 +100,48 @@ impl App {
         if let Some(signature) = take_signature(request.uri_mut()) {
             request.extensions_mut().insert(SentSignature(signature));
         }
-        let request = request.map(|body| ArrivedBody::new(arrival, body));
+        let (head, body) = request.into_parts();
+        let request = Request::from_parts(head, arrival);
+        let proxies = &self.config.limits.proxies;
         let held = match refused {
             Some(error) => Err(error),
-            None => self.admission.hold(holder(&request), || self.network(&request)),
+            None => self.admission.hold(holder(&request), || arrival::network(proxies, &request)),
         };
         // A connection has room for one check.
-        let is_lone_check = is_check(&request) && request.body().arrival.is_alone;
+        let is_lone_check = is_check(&request) && request.body().is_alone;
         let held = held.or_else(|error| if is_lone_check { Ok(None) } else { Err(error) });
         // Boxed here, so that the request is moved as few times as possible.
         match held {
-            Ok(held) => Either::Left(Box::pin(self.respond_within(request, held))),
-            Err(error) => Either::Right(Box::pin(async move { self.respond_without_room(&request, error) })),
+            Ok(held) => Either::Left(Box::pin(self.respond_within(request, body, held))),
+            Err(error) => Either::Right(Box::pin(async move {
+                let response = self.respond_without_room(&request, error);
+                // It must not be closed before the answer.
+                drop(body);
+                response
+            })),
         }
     }
 
     /// The answer to a request when there's no room for it. Over HTTP/2 and HTTP/3 it has no body
     /// if many such answers wait, because a client that opens no window would leave them unread
     /// too.
-    fn respond_without_room<B>(
+    fn respond_without_room(
         self: Arc<Self>,
-        request: &Request<ArrivedBody<B>>,
+        request: &Request<Arrival>,
         error: Error,
     ) -> Response<ResponseBody> {
-        let (held, has_room) = self.admission.hold_short(self.network(request));
+        let (held, has_room) =
+            self.admission.hold_short(arrival::network(&self.config.limits.proxies, request));
         let is_told = has_room || request.version() < Version::HTTP_2;
         let mut tracker = RequestTracker::new(Arc::clone(&self), request, held);
         let answered = self.check_without_room(request, &mut tracker).unwrap_or(Err(error));
-        let mut response = answered
-            .unwrap_or_else(|error| self.problem(&error).map(|bytes| tracker.fail_before_head(error, bytes)));
+        let mut response = answered.unwrap_or_else(|error| {
+            problem(&self.config, tracker.meter.subject, &error)
+                .map(|bytes| tracker.fail_before_head(error, bytes))
+        });
         tracker.entry.status = Some(response.status());
-        self.complete_head(self.origin(request).as_ref(), response.headers_mut());
+        let cors = self.config.cors.as_ref();
+        complete_head(cors, cors::origin(cors, request).as_ref(), response.headers_mut());
         if tracker.is_signed {
             signed::keep_private(response.headers_mut());
         }
@@ -140,8 +154,8 @@ impl App {
 
     /// The answer to a request whose head can't be read. It's logged and counted like any other.
     pub(crate) fn refuse_unread(&self, version: Version, peer: IpAddr, error: Error) -> Response<Bytes> {
-        let mut response = self.problem(&error);
-        self.complete_head(None, response.headers_mut());
+        let mut response = problem(&self.config, Subject::None, &error);
+        complete_head(self.config.cors.as_ref(), None, response.headers_mut());
         let mut entry = LogEntry::unread(version, Some(peer).filter(|peer| *peer != UNIX));
         (entry.status, entry.bytes) = (Some(response.status()), response.body().len() as u64);
         let (outcome, ids) = (Outcome::Failed(error), ExemplarIds { trace: None, stream: None });
@@ -153,17 +167,19 @@ impl App {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
     fn respond_within<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         self: Arc<Self>,
-        mut request: Request<ArrivedBody<B>>,
+        mut request: Request<Arrival>,
+        mut body: B,
         held: Option<Permit>,
     ) -> impl Future<Output = Response<ResponseBody>> + use<B> {
         async move {
-            let origin = self.origin(&request);
+            let cors = self.config.cors.as_ref();
+            let origin = cors::origin(cors, &request);
             let mut tracker = RequestTracker::new(Arc::clone(&self), &request, held);
-            let mut response = match self.answer(&mut request, &mut tracker).await {
+            let mut response = match self.answer(&mut request, &mut body, &mut tracker).await {
                 Ok(response) => response,
                 Err(error) => {
                     let error = error.in_detail(self.detail);
-                    self.problem_of(tracker.meter.subject, &error)
+                    problem(&self.config, tracker.meter.subject, &error)
                         .map(|bytes| tracker.fail_before_head(error, bytes))
                 }
             };
@@ -176,7 +192,7 @@ impl App {
             if let Some(rates) = &self.rates {
                 rates.tell(&tracker.quotas, response.headers_mut());
             }
-            self.complete_head(origin.as_ref(), response.headers_mut());
+            complete_head(cors, origin.as_ref(), response.headers_mut());
             if tracker.is_signed {
                 signed::keep_private(response.headers_mut());
             }
@@ -191,13 +207,17 @@ impl App {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
     fn answer<'a, B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         &'a self,
-        request: &'a mut Request<ArrivedBody<B>>,
+        request: &'a mut Request<Arrival>,
+        body: &'a mut B,
         tracker: &'a mut RequestTracker,
     ) -> impl Future<Output = Result<Response<AnswerBody>, Error>> {
         async move {
             self.limit_address(request, tracker)?;
-            self.check_host(request)?;
-            if let Some(port) = request.body().arrival.to_https {
+            host::check(request)?;
+            if self.is_for_own_hosts {
+                host::check_own(request)?;
+            }
+            if let Some(port) = request.body().to_https {
                 return to_https(request, port.get()).map(|head| head.map(|()| AnswerBody::Nothing));
             }
             let path = request.uri().path();
@@ -217,7 +237,7 @@ impl App {
                 return Ok(answer);
             }
             if let Some(signature) = request.extensions().get() {
-                tracker.credentials = self.credentials_of_url(signature, request)?;
+                tracker.credentials = signed::credentials(&self.config, signature, request)?;
             }
             self.authorize(&endpoint.authorization, request.headers(), tracker).await?;
             self.limit_token(tracker)?;
@@ -228,23 +248,23 @@ impl App {
             }
             match &endpoint.handler {
                 Handler::Proxy(proxy) => Box::pin(self.answer_proxy(proxy, &found, request, tracker)).await,
-                _ => self.answer_rows(&found, request, tracker).await,
+                _ => self.answer_rows(&found, request, body, tracker).await,
             }
         }
     }
 
     /// Answers a request for an upstream's own answer.
-    async fn answer_proxy<B>(
+    async fn answer_proxy(
         &self,
         proxy: &ProxyHandler,
         found: &Match<'_>,
-        request: &mut Request<ArrivedBody<B>>,
+        request: &mut Request<Arrival>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
         let endpoint = &self.config.endpoints[found.endpoint];
         let mut asked = self.proxy_request(proxy, endpoint, found, request)?;
         if let Some(seconds) = &tracker.sign {
-            return self.answer_signed(seconds, endpoint, &tracker.credentials, request);
+            return signed::answer(&self.config, seconds, endpoint, &tracker.credentials, request);
         }
         tracker.pass_trace(asked.headers());
         // Each part of a head keeps the whole buffer into which the head was read.
@@ -257,7 +277,8 @@ impl App {
     fn answer_rows<'a, B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         &'a self,
         found: &'a Match<'_>,
-        request: &'a mut Request<ArrivedBody<B>>,
+        request: &'a mut Request<Arrival>,
+        body: &'a mut B,
         tracker: &'a mut RequestTracker,
     ) -> impl Future<Output = Result<Response<AnswerBody>, Error>> {
         async move {
@@ -268,7 +289,7 @@ impl App {
             let mut stream_request = {
                 let body = match has_body(request.method()) || asks {
                     // Boxed, because few requests need it and all would carry it.
-                    true => Box::pin(self.read_asked(found, request, tracker)).await?,
+                    true => Box::pin(self.read_asked(found, request, body, tracker)).await?,
                     false => None,
                 };
                 self.read_rows_request(found, request, body.as_deref(), tracker)?
@@ -286,7 +307,7 @@ impl App {
                 return Ok(answer);
             }
             let memory = self.budget(&stream_request) + tracker.body_memory;
-            let client = self.client(request);
+            let client = arrival::counted(&self.config.limits, request);
             self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
             tracker.meter.admit();
             let (acts, given) = (stream_request.actor.is_some(), stream_request.given());
@@ -324,20 +345,16 @@ impl App {
     }
 
     /// The endpoint of a request, with its filters, order and columns.
-    fn refined_endpoint<'a, B>(
-        &'a self,
-        found: &Match<'_>,
-        request: &'a Request<ArrivedBody<B>>,
-    ) -> &'a Endpoint {
+    fn refined_endpoint<'a>(&'a self, found: &Match<'_>, request: &'a Request<Arrival>) -> &'a Endpoint {
         let refined = request.extensions().get::<Arc<Refined>>();
         refined.map_or(&self.config.endpoints[found.endpoint], |refined| &refined.endpoint)
     }
 
     /// Reads and checks a request for rows. `body` has the parameters of its body.
-    fn read_rows_request<'a, B>(
+    fn read_rows_request<'a>(
         &'a self,
         found: &Match<'_>,
-        request: &'a Request<ArrivedBody<B>>,
+        request: &'a Request<Arrival>,
         body: Option<&BodyParams>,
         tracker: &RequestTracker,
     ) -> Result<StreamRequest<'a>, Error> {
@@ -352,7 +369,7 @@ impl App {
             stream_request.reading.page = Some(Box::new(Page::new(own, request.uri(), limit)));
         }
         if endpoint.asks_upstreams() {
-            let mut forwarded = Box::new(self.forwarded(request));
+            let mut forwarded = Box::new(arrival::forwarded(&self.config.limits.proxies, request));
             tracker.pass_trace(&mut forwarded);
             stream_request.forwarded = Some(forwarded);
         }
@@ -361,15 +378,15 @@ impl App {
 
     /// The answer if no statement has to run for it: a signed URL, headers alone, or the end for an
     /// `EventSource` that has had all events.
-    fn answer_without_rows<B>(
+    fn answer_without_rows(
         &self,
         stream_request: &StreamRequest<'_>,
         endpoint: &Endpoint,
-        request: &Request<ArrivedBody<B>>,
+        request: &Request<Arrival>,
         tracker: &RequestTracker,
     ) -> Result<Option<Response<AnswerBody>>, Error> {
         if let Some(seconds) = &tracker.sign {
-            return self.answer_signed(seconds, endpoint, &tracker.credentials, request).map(Some);
+            return signed::answer(&self.config, seconds, endpoint, &tracker.credentials, request).map(Some);
         }
         if stream_request.has_had_events(request.headers()) {
             return Ok(Some(no_more_events()));
@@ -388,7 +405,8 @@ impl App {
     async fn read_asked<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         &self,
         found: &Match<'_>,
-        request: &mut Request<ArrivedBody<B>>,
+        request: &mut Request<Arrival>,
+        body: &mut B,
         tracker: &mut RequestTracker,
     ) -> Result<Option<Box<BodyParams>>, Error> {
         let endpoint = &self.config.endpoints[found.endpoint];
@@ -396,7 +414,7 @@ impl App {
             true => {
                 tracker.credentials.claims_for(&endpoint.params)?;
                 refuse_format(endpoint, &found.suffix, request)?;
-                self.read_body(request, tracker).await?
+                self.read_body(request, body, tracker).await?
             }
             false => None,
         };
@@ -414,10 +432,10 @@ impl App {
     }
 
     /// Answers with the admin endpoint of this name, if the client may use it.
-    async fn answer_admin_path<B>(
+    async fn answer_admin_path(
         &self,
         name: &str,
-        request: &Request<ArrivedBody<B>>,
+        request: &Request<Arrival>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
         tracker.meter.subject = Subject::Admin;
@@ -435,9 +453,9 @@ impl App {
     }
 
     /// Answers for a path without an endpoint.
-    async fn answer_without_endpoint<B>(
+    async fn answer_without_endpoint(
         &self,
-        request: &Request<ArrivedBody<B>>,
+        request: &Request<Arrival>,
         tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
         let credentials = self.credentials(request.headers()).await;
@@ -491,14 +509,10 @@ impl App {
 
     /// Counts a request against the quota of its address. Health checks, requests on the admin
     /// port, and CORS preflights, which browsers add on their own, aren't counted.
-    fn limit_address<B>(
-        &self,
-        request: &Request<ArrivedBody<B>>,
-        tracker: &mut RequestTracker,
-    ) -> Result<(), Error> {
+    fn limit_address(&self, request: &Request<Arrival>, tracker: &mut RequestTracker) -> Result<(), Error> {
         match &self.rates {
             Some(rates) if !is_check(request) && !is_admin(request) && !cors::is_preflight(request) => {
-                let address = self.network(request).map(Client::Address);
+                let address = arrival::network(&self.config.limits.proxies, request).map(Client::Address);
                 rates.take(ClientProperty::Address, address, &mut tracker.quotas)
             }
             _ => Ok(()),
@@ -513,6 +527,12 @@ impl App {
             }
             None => Ok(()),
         }
+    }
+
+    /// The client, when clients take turns.
+    fn who(&self, credentials: &Credentials, request: &Request<Arrival>) -> Client {
+        let address = || arrival::network(&self.config.limits.proxies, request).map(Client::Address);
+        credentials.client().or_else(address).unwrap_or_default()
     }
 
     /// The credentials of a request.
@@ -539,7 +559,7 @@ impl App {
     ) -> Result<Option<Response<AnswerBody>>, Error> {
         match request.method() {
             &Method::GET | &Method::HEAD => Ok(None),
-            &Method::OPTIONS => Ok(Some(self.options(allow, request.headers()))),
+            &Method::OPTIONS => Ok(Some(cors::options(self.config.cors.as_ref(), allow, request.headers()))),
             method if has_body(method) && allow == ALLOW_BODIES => Ok(None),
             _ => Err(Error::method_not_allowed(allow)),
         }

@@ -10,13 +10,13 @@ use rowstream_core::params::{self, Param, ParamType, ParamValue};
 use serde_json::json;
 
 use super::app::App;
+use super::arrival::{Arrival, is_admin, is_remote};
 use super::body::AnswerBody;
 use super::console;
 use super::documents::DocumentSubject;
 use super::head::no_endpoint;
 use super::host::{is_of_other_site, names_this_machine};
 use super::probe::ProbePath;
-use super::request::{ArrivedBody, is_remote};
 use super::tracker::RequestTracker;
 use crate::admission::Holder;
 use crate::completeness::streams::Stream;
@@ -61,11 +61,6 @@ pub(super) fn holder<B>(request: &Request<B>) -> Holder {
         true => Holder::Admin,
         false => Holder::Client,
     }
-}
-
-/// True if a request arrived at the port of the admin endpoints.
-pub(super) fn is_admin<B>(request: &Request<ArrivedBody<B>>) -> bool {
-    request.body().arrival.to_admin
 }
 
 /// An endpoint below [`ADMIN`].
@@ -114,11 +109,7 @@ impl App {
     /// 404: there's none, or not at the port of the request. The documents about endpoints, streams
     /// and errors are at any port, because clients need them, and probes have to take the clients'
     /// path. 400: the query is wrong.
-    pub(super) fn find_admin<B>(
-        &self,
-        name: &str,
-        request: &Request<ArrivedBody<B>>,
-    ) -> Result<AdminEndpoint, Error> {
+    pub(super) fn find_admin(&self, name: &str, request: &Request<Arrival>) -> Result<AdminEndpoint, Error> {
         let is_here = self.config.admin_listen.is_none() || is_admin(request);
         Ok(match name {
             LIVE if is_here => AdminEndpoint::Live,
@@ -138,7 +129,7 @@ impl App {
     }
 
     /// The admin endpoint of this name, if it's also for clients.
-    fn find_for_clients<B>(&self, name: &str, request: &Request<ArrivedBody<B>>) -> Option<AdminEndpoint> {
+    fn find_for_clients(&self, name: &str, request: &Request<Arrival>) -> Option<AdminEndpoint> {
         if self.config.console
             && let Some(asked) = console::RequestedFile::find(name, request)
         {
@@ -247,9 +238,9 @@ impl App {
     /// The answer to `live` or `ready`, if these are public. It needs no room and doesn't wait, so
     /// it's the last known one: strangers may hold all the room, and may ask on hundreds of
     /// streams.
-    pub(super) fn check_without_room<B>(
+    pub(super) fn check_without_room(
         &self,
-        request: &Request<ArrivedBody<B>>,
+        request: &Request<Arrival>,
         tracker: &mut RequestTracker,
     ) -> Option<Result<Response<AnswerBody>, Error>> {
         let name = request.uri().path().strip_prefix(ADMIN)?;
@@ -287,7 +278,7 @@ impl App {
 
     /// The replicas in the form of Prometheus' `http_sd`: this one and its peers. The address of
     /// this one is the configured one, or else the one to which the request was sent.
-    fn targets<B>(&self, request: &Request<ArrivedBody<B>>) -> String {
+    fn targets(&self, request: &Request<Arrival>) -> String {
         let asked = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let asked = request.uri().authority().cloned().or_else(|| asked?.parse().ok());
         let own = match (&self.config.discovery.address, asked) {

@@ -7,14 +7,13 @@ use std::time::SystemTime;
 
 use rowstream_core::Error;
 use rowstream_core::error::ErrorDetail;
-use rowstream_core::lock::Mutex;
 use tokio::sync::watch;
 
+use super::columns::NotedColumns;
 use super::documents::Documents;
 use super::refine::RefinedEndpoints;
 use crate::admission::{Admission, Usage};
 use crate::auth::{Credentials, Verifier};
-use crate::check::Columns;
 use crate::completeness::streams::Streams;
 use crate::config::Config;
 use crate::config::memory;
@@ -49,9 +48,7 @@ pub struct App {
     pub(super) state: Arc<ServerState>,
     /// The metrics of each endpoint.
     pub(super) series: Vec<Arc<Series>>,
-    /// The columns of each endpoint's statements, once its source has prepared them, and the number
-    /// of times that columns were noted.
-    columns: Mutex<(u64, Vec<Option<Arc<ResultColumns>>>)>,
+    pub(crate) columns: NotedColumns,
     pub(super) authorizations: Authorizations,
     /// The documents about the endpoints.
     pub(super) documents: Documents,
@@ -80,10 +77,12 @@ impl Authorizations {
         let of = endpoints.iter().map(index).collect();
         Self { all, of }
     }
-}
 
-/// The columns of an endpoint's statements, in their order.
-pub(crate) type ResultColumns = [Option<Columns>];
+    /// For each authorization, true if `credentials` satisfy it.
+    pub(super) fn satisfied_by(&self, credentials: &Credentials) -> Vec<bool> {
+        self.all.iter().map(|wanted| credentials.authorize(wanted).is_ok()).collect()
+    }
+}
 
 /// The state that outlives a configuration.
 #[derive(Default)]
@@ -180,7 +179,7 @@ impl App {
         let detail = config.error_detail();
         let is_for_own_hosts = config.is_for_own_hosts();
         let verifier = config.jwt.as_ref().map(|jwt| Arc::new(Verifier::new(jwt)));
-        let columns = Mutex::new((0, vec![None; config.endpoints.len()]));
+        let columns = NotedColumns::new(config.endpoints.len());
         let authorizations = Authorizations::new(&config.endpoints);
         let rates = Rates::new(config.limits.rates).map(Arc::new);
         Ok(Self {
@@ -206,33 +205,6 @@ impl App {
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
-    }
-
-    pub(crate) fn note_columns(&self, endpoint: usize, results: Vec<Option<Columns>>) -> Arc<ResultColumns> {
-        let (results, mut columns) = (Arc::from(results), self.columns.lock());
-        columns.0 += 1;
-        columns.1[endpoint] = Some(Arc::clone(&results));
-        results
-    }
-
-    /// The number of times that columns were noted.
-    pub(super) fn columns_noted(&self) -> u64 {
-        self.columns.lock().0
-    }
-
-    /// The columns of an endpoint's statements, if they're known.
-    pub(super) fn noted_columns(&self, endpoint: usize) -> Option<Arc<ResultColumns>> {
-        self.columns.lock().1[endpoint].clone()
-    }
-
-    /// The columns of each endpoint's statements, as far as they're known.
-    pub(super) fn columns(&self) -> Vec<Option<Arc<ResultColumns>>> {
-        self.columns.lock().1.clone()
-    }
-
-    /// For each of the [`authorizations`](Self::authorizations), true if `credentials` satisfy it.
-    pub(super) fn rights(&self, credentials: &Credentials) -> Vec<bool> {
-        self.authorizations.all.iter().map(|wanted| credentials.authorize(wanted).is_ok()).collect()
     }
 
     /// The spans that wait to be sent, and their destination.

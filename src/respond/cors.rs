@@ -4,7 +4,6 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use rowstream_upstream::fields;
 
-use super::app::App;
 use super::body::AnswerBody;
 use crate::config::Cors;
 
@@ -15,30 +14,27 @@ const EXPOSED: &str = "allow, content-digest, content-disposition, content-range
 /// The pages of other origins that may read `Server-Timing` (W3C, "Resource Timing").
 const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 
-impl App {
-    /// The origin of the page that sends a request, if pages of other origins are allowed.
-    pub(super) fn origin<B>(&self, request: &Request<B>) -> Option<HeaderValue> {
-        self.config.cors.as_ref()?;
-        request.headers().get(header::ORIGIN).map(fields::detached)
-    }
+/// The origin of the page that sends a request, if pages of other origins are allowed.
+pub(super) fn origin<B>(cors: Option<&Cors>, request: &Request<B>) -> Option<HeaderValue> {
+    cors?;
+    request.headers().get(header::ORIGIN).map(fields::detached)
+}
 
-    /// Answers `OPTIONS` for a path with the methods `allow`, and the preflight of CORS (Fetch standard, "CORS-preflight request").
-    pub(super) fn options(&self, allow: &'static str, headers: &HeaderMap) -> Response<AnswerBody> {
-        let mut response = Response::new(AnswerBody::Nothing);
-        *response.status_mut() = StatusCode::NO_CONTENT;
-        let out = response.headers_mut();
-        out.insert(header::ALLOW, HeaderValue::from_static(allow));
-        if let (Some(cors), true) =
-            (&self.config.cors, headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
-        {
-            out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(allow));
-            out.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
-            if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
-                out.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
-            }
+/// Answers `OPTIONS` for a path with the methods `allow`, and the preflight of CORS (Fetch standard,
+/// "CORS-preflight request").
+pub(super) fn options(cors: Option<&Cors>, allow: &'static str, headers: &HeaderMap) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::Nothing);
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let out = response.headers_mut();
+    out.insert(header::ALLOW, HeaderValue::from_static(allow));
+    if let (Some(cors), true) = (cors, headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)) {
+        out.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(allow));
+        out.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
+        if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+            out.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
         }
-        response
     }
+    response
 }
 
 /// True if a browser checks ahead of a request by a page of another origin (Fetch standard,

@@ -227,10 +227,11 @@ impl App {
         credentials: &Credentials,
         tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
-        let key = DocumentKey { subject, rights: self.rights(credentials), columns: self.columns_noted() };
+        let rights = self.authorizations.satisfied_by(credentials);
+        let key = DocumentKey { subject, rights, columns: self.columns.times() };
         let document = match self.documents.find(&key) {
             Some(document) => document,
-            None => Arc::clone(&tracker.app).make_document(key).await?,
+            None => make(Arc::clone(&tracker.app), key).await?,
         };
         let mut response = document.answer(headers);
         if let AnswerBody::Unpacked(_) = response.body() {
@@ -272,36 +273,38 @@ impl App {
         let held = tracker.permit.get_or_insert_with(|| self.admission.holding_nothing());
         self.admission.widen(held, bytes, Holder::Admin)
     }
+}
 
-    /// Makes a document on a thread for blocking work, because it may take longer than other
-    /// requests of the same thread should wait. The document is kept even if the client has left.
-    async fn make_document(self: Arc<Self>, key: DocumentKey) -> Result<Arc<ServedDocument>, Error> {
-        let one = Arc::clone(&self.documents.making).lock_owned().await;
-        if let Some(document) = self.documents.find(&key) {
-            return Ok(document);
-        }
-        let make = move || {
-            let document = ServedDocument::new(|out| self.write_document(&key, out));
-            let document = document.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?;
-            let kept = self.documents.keep(key, document);
-            drop(one);
-            kept.ok_or_else(|| self.admission.no_memory())
-        };
-        let made = tokio::task::spawn_blocking(make).await;
-        made.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?
+/// Makes a document on a thread for blocking work, because it may take longer than other requests of
+/// the same thread should wait. The document is kept even if the client has left.
+async fn make(app: Arc<App>, key: DocumentKey) -> Result<Arc<ServedDocument>, Error> {
+    let one = Arc::clone(&app.documents.making).lock_owned().await;
+    if let Some(document) = app.documents.find(&key) {
+        return Ok(document);
     }
+    let make = move || {
+        let document = ServedDocument::new(|out| key.write(&app, out));
+        let document = document.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?;
+        let kept = app.documents.keep(key, document);
+        drop(one);
+        kept.ok_or_else(|| app.admission.no_memory())
+    };
+    let made = tokio::task::spawn_blocking(make).await;
+    made.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?
+}
 
-    fn write_document(&self, key: &DocumentKey, out: &mut dyn Write) -> io::Result<()> {
-        let columns = self.columns();
-        let all = self.config.endpoints.iter().zip(columns.iter().map(Option::as_deref));
-        let described = all.zip(&self.authorizations.of).filter(|(_, index)| key.rights[**index]);
+impl DocumentKey {
+    fn write(&self, app: &App, out: &mut dyn Write) -> io::Result<()> {
+        let columns = app.columns.all();
+        let all = app.config.endpoints.iter().zip(columns.iter().map(Option::as_deref));
+        let described = all.zip(&app.authorizations.of).filter(|(_, index)| self.rights[**index]);
         let described = described.map(|(described, _)| described);
         let endpoints = || described.clone().map(|(endpoint, _)| endpoint).collect::<Vec<&Endpoint>>();
-        match key.subject {
-            DocumentSubject::Page => index::write_page(out, &endpoints(), &self.config),
+        match self.subject {
+            DocumentSubject::Page => index::write_page(out, &endpoints(), &app.config),
             DocumentSubject::List => index::write_list(out, &endpoints()),
             DocumentSubject::OpenApi(asked) => {
-                openapi::write(out, &self.config, described, asked, Some(ABOVE))
+                openapi::write(out, &app.config, described, asked, Some(ABOVE))
             }
         }
     }

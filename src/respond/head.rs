@@ -13,7 +13,6 @@ use rowstream_core::error::denial::Denial;
 use rowstream_core::params;
 use rowstream_encode::{CsvDialect, Format, Separator};
 
-use super::app::App;
 use super::body::AnswerBody;
 use super::cors::cors_headers;
 use super::host::no_host;
@@ -25,7 +24,8 @@ use crate::completeness::digest::CONTENT_DIGEST;
 use crate::completeness::framing::TAG;
 use crate::completeness::trailers::PAGE;
 use crate::compress::Coding;
-use crate::endpoint::{Authorization, OneRow};
+use crate::config::{Config, Cors};
+use crate::endpoint::{Authorization, Endpoint, OneRow};
 use crate::html;
 use crate::metrics::Subject;
 use crate::stream::{ReadPart, RowStream};
@@ -248,67 +248,54 @@ pub(super) fn no_more_events() -> Response<AnswerBody> {
     response
 }
 
-impl App {
-    /// Adds the headers that every answer has.
-    pub(super) fn complete_head(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
-        if let Some(cors) = &self.config.cors {
-            cors_headers(cors, origin, headers);
-        }
+/// Adds the headers that every answer has.
+pub(super) fn complete_head(cors: Option<&Cors>, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+    if let Some(cors) = cors {
+        cors_headers(cors, origin, headers);
     }
+}
 
-    /// A problem document (RFC 9457).
-    pub(super) fn problem(&self, error: &Error) -> Response<Bytes> {
-        self.problem_with(error, error.problem())
+/// A problem document (RFC 9457) for a request of `subject`. PostgREST's clients read those of lists
+/// with filters, and that of a table that doesn't exist.
+pub(super) fn problem(config: &Config, subject: Subject, error: &Error) -> Response<Bytes> {
+    let has_filters = |endpoint: &Endpoint| endpoint.refine_settings().is_some();
+    let is_of_filters = match subject {
+        Subject::Endpoint(index) => has_filters(&config.endpoints[index]),
+        Subject::None | Subject::Admin => {
+            error.code() == "no_endpoint" && config.endpoints.iter().any(has_filters)
+        }
+    };
+    let document = if is_of_filters { error.problem_with_message() } else { error.problem() };
+    let mut response = Response::new(Bytes::from(document));
+    *response.status_mut() = error.status();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(seconds) = error.retry_seconds() {
+        headers.insert(header::RETRY_AFTER, seconds.into());
     }
-
-    /// The same for a request of `subject`. PostgREST's clients read those of lists with filters, and
-    /// that of a table that doesn't exist.
-    pub(super) fn problem_of(&self, subject: Subject, error: &Error) -> Response<Bytes> {
-        let has_filters = |index: usize| self.config.endpoints[index].refine_settings().is_some();
-        let is_of_filters = match subject {
-            Subject::Endpoint(index) => has_filters(index),
-            Subject::None | Subject::Admin => {
-                error.code() == "no_endpoint" && (0..self.config.endpoints.len()).any(has_filters)
-            }
-        };
-        match is_of_filters {
-            true => self.problem_with(error, error.problem_with_message()),
-            false => self.problem(error),
-        }
+    if let Some(denial) = error.denial() {
+        challenge(config, denial, headers);
     }
-
-    fn problem_with(&self, error: &Error, document: String) -> Response<Bytes> {
-        let mut response = Response::new(Bytes::from(document));
-        *response.status_mut() = error.status();
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(seconds) = error.retry_seconds() {
-            headers.insert(header::RETRY_AFTER, seconds.into());
-        }
-        if let Some(denial) = error.denial() {
-            self.challenge(denial, headers);
-        }
-        if let Some(allow) = error.allow() {
-            headers.insert(header::ALLOW, HeaderValue::from_static(allow));
-        }
-        if let Some(shards) = error.shards() {
-            headers.insert(SHARDS, shards.into());
-        }
-        if error.status() == StatusCode::NOT_ACCEPTABLE {
-            headers.insert(header::VARY, HeaderValue::from_static("accept"));
-            headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
-        }
-        response
+    if let Some(allow) = error.allow() {
+        headers.insert(header::ALLOW, HeaderValue::from_static(allow));
     }
+    if let Some(shards) = error.shards() {
+        headers.insert(SHARDS, shards.into());
+    }
+    if error.status() == StatusCode::NOT_ACCEPTABLE {
+        headers.insert(header::VARY, HeaderValue::from_static("accept"));
+        headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    response
+}
 
-    /// Tells which credentials a client may send (RFC 9110, section 11.6.1).
-    fn challenge(&self, denial: Denial, headers: &mut HeaderMap) {
-        headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(denial.challenge()));
-        if denial.status() == StatusCode::UNAUTHORIZED && !self.config.tokens.is_empty() {
-            headers.append(header::WWW_AUTHENTICATE, BASIC);
-        }
+/// Tells which credentials a client may send (RFC 9110, section 11.6.1).
+fn challenge(config: &Config, denial: Denial, headers: &mut HeaderMap) {
+    headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(denial.challenge()));
+    if denial.status() == StatusCode::UNAUTHORIZED && !config.tokens.is_empty() {
+        headers.append(header::WWW_AUTHENTICATE, BASIC);
     }
 }
 

@@ -9,24 +9,24 @@ use rowstream_core::client::UNIX;
 use rowstream_core::diagnostic::shown;
 
 use super::admin::is_check;
-use super::app::App;
-use super::request::ArrivedBody;
+use super::arrival::Arrival;
 
-impl App {
-    /// Checks the host of a request.
-    ///
-    /// # Errors
-    /// 400: it names none, or several. 421: it names another one than this machine, which only pages of
-    /// other sites have a reason to do here.
-    pub(super) fn check_host<B>(&self, request: &Request<ArrivedBody<B>>) -> Result<(), Error> {
-        if request.body().arrival.no_host {
-            return Err(no_host());
-        }
-        let foreign_host = || named_hosts(request).find(|host| !is_this_machine(host));
-        match self.is_for_own_hosts.then(foreign_host).flatten() {
-            Some(host) if !is_check(request) => Err(foreign(host)),
-            _ => Ok(()),
-        }
+/// Checks that a request names a host.
+///
+/// # Errors
+/// 400: it names none, or several.
+pub(super) fn check(request: &Request<Arrival>) -> Result<(), Error> {
+    if request.body().no_host { Err(no_host()) } else { Ok(()) }
+}
+
+/// Checks that a request is for this machine, unless it asks for the server's health.
+///
+/// # Errors
+/// 421: it names another host, which only pages of other sites have a reason to do here.
+pub(super) fn check_own<B>(request: &Request<B>) -> Result<(), Error> {
+    match named_hosts(request).find(|host| !is_this_machine(host)) {
+        Some(host) if !is_check(request) => Err(foreign(host)),
+        _ => Ok(()),
     }
 }
 
@@ -65,8 +65,8 @@ fn host<B>(request: &Request<B>) -> Option<String> {
 
 /// True if a request also names this machine as its host. A page whose name was made to resolve to
 /// this machine (DNS rebinding) names another host, and so do most proxies on this machine.
-pub(super) fn names_this_machine<B>(request: &Request<ArrivedBody<B>>) -> bool {
-    let is_unix = request.body().arrival.peer == Some(UNIX);
+pub(super) fn names_this_machine(request: &Request<Arrival>) -> bool {
+    let is_unix = request.body().peer == Some(UNIX);
     is_unix || (named_hosts(request).next().is_some() && named_hosts(request).all(is_this_machine))
 }
 

@@ -17,9 +17,9 @@ use rowstream_core::pool::Patience;
 use rowstream_upstream::{Call, Reply, Source, WaitTimes, fields};
 
 use super::app::App;
+use super::arrival::{self, Arrival};
 use super::body::AnswerBody;
 use super::head::AUTHORIZED;
-use super::request::ArrivedBody;
 use super::tracker::RequestTracker;
 use crate::admission::Claim;
 use crate::config::memory;
@@ -53,24 +53,25 @@ impl ProxyRequest<'_> {
 
 impl App {
     /// The request to an upstream on behalf of a client's request.
-    pub(super) fn proxy_request<'a, B>(
+    pub(super) fn proxy_request<'a>(
         &self,
         proxy: &ProxyHandler,
         endpoint: &'a Endpoint,
         found: &Match,
-        request: &Request<ArrivedBody<B>>,
+        request: &Request<Arrival>,
     ) -> Result<ProxyRequest<'a>, Error> {
         let values = values(endpoint, found, request)?;
         let mut call = proxy.call(&values)?;
         let own = std::mem::take(&mut call.headers);
+        let forwarded = arrival::forwarded(&self.config.limits.proxies, request);
         let is_public = endpoint.authorization == Authorization::Public;
         call.method = request.method().clone();
-        call.headers = fields::request(request.headers(), &self.forwarded(request), is_public);
+        call.headers = fields::request(request.headers(), &forwarded, is_public);
         for name in proxy.header_names() {
             call.headers.remove(name);
         }
         fields::put(&mut call.headers, &own);
-        Ok(ProxyRequest { endpoint, call, client: self.client(request) })
+        Ok(ProxyRequest { endpoint, call, client: arrival::counted(&self.config.limits, request) })
     }
 
     /// Sends the request to the upstream, and proxies its answer.

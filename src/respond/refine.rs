@@ -15,7 +15,8 @@ use rowstream_core::params::{self, BodyParams, Pair, Param, ParamPlace, ParamVal
 use rowstream_database::statements::Statements;
 use rowstream_encode::{Column, Format};
 
-use super::app::{App, ResultColumns};
+use super::app::App;
+use super::columns::ResultColumns;
 use super::request_body::has_body;
 use crate::check::{self, Columns};
 use crate::endpoint::{Endpoint, FEED, RefineSettings, refuses_order};
@@ -276,12 +277,12 @@ impl App {
 
     /// The columns of an endpoint's only statement, which the database reports if they aren't known.
     async fn results_of(&self, index: usize) -> Result<Arc<ResultColumns>, Error> {
-        if let Some(known) = self.noted_columns(index).filter(|known| known.iter().all(Option::is_some)) {
+        if let Some(known) = self.columns.of(index).filter(|known| known.iter().all(Option::is_some)) {
             return Ok(known);
         }
         let endpoint = &self.config.endpoints[index];
         let columns = check::prepare(endpoint, 0, self.source(&endpoint.source)).await?;
-        Ok(self.note_columns(index, vec![Some(columns)]))
+        Ok(self.columns.note(index, vec![Some(columns)]))
     }
 
     /// The error of a request for an endpoint with filters. If its columns were altered, its filters
@@ -306,12 +307,12 @@ impl App {
         if let Some(reread) = last.filter(|reread| reread.at.elapsed() < REREAD_EVERY) {
             return reread.changed;
         }
-        let Some(before) = self.noted_columns(index) else { return false };
+        let Some(before) = self.columns.of(index) else { return false };
         let [Some(Columns::Own(before))] = &*before else { return false };
         let fresh = fresh(endpoint);
         let changed = match check::prepare(&fresh, 0, self.source(&endpoint.source)).await {
             Ok(Columns::Own(columns)) if columns != *before => {
-                self.note_columns(index, vec![Some(Columns::Own(columns))]);
+                self.columns.note(index, vec![Some(Columns::Own(columns))]);
                 self.refined.fresh.lock().insert(index, fresh);
                 true
             }

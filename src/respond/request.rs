@@ -1,21 +1,16 @@
-//! The contents of a request, and its client.
+//! The contents of a request for rows.
 
-use std::net::IpAddr;
-use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use http::header::{self, HeaderName};
+use http::header;
 use http::{HeaderMap, Request};
 use rowstream_core::Error;
-use rowstream_core::client::{Client, UNIX, network_of};
 use rowstream_core::params::{self, BodyParams, Claims, ParamValue, RequestValues, RequestedShard, Shard};
 use rowstream_encode::{Format, Separator};
-use rowstream_upstream::fields;
 
-use super::app::App;
+use super::arrival::{Arrival, is_remote};
 use super::follow;
 use super::refine::{CountedResponse, Refined};
-use crate::auth::Credentials;
 use crate::completeness::ProofRequest;
 use crate::completeness::events::{self, LAST_EVENT_ID};
 use crate::compress::Coding;
@@ -25,46 +20,12 @@ use crate::negotiate::{self, Encoding};
 use crate::route::{Match, Suffix};
 use crate::stream::RowsRequest;
 
-/// The headers that tell that a proxy forwarded a request.
-const FORWARDED: [HeaderName; 3] =
-    [header::FORWARDED, HeaderName::from_static("x-forwarded-for"), header::VIA];
 /// The length of a body that is longer than is known.
 pub(super) const STREAMED: usize = usize::MAX;
 
 /// An extension of a request for plans that are JSON, although the rows would have another format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlanAsJson;
-
-/// Facts about a request that its connection knows.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Arrival {
-    /// The address that it arrived from, if that's known.
-    pub peer: Option<IpAddr>,
-    /// True if its client is on another machine.
-    pub is_remote: bool,
-    /// True if its connection has no other request that is still answered.
-    pub is_alone: bool,
-    /// True if it doesn't name exactly one host.
-    pub no_host: bool,
-    /// True if it arrived at the port of the admin endpoints.
-    pub to_admin: bool,
-    /// The port of TLS, if the request arrived at the port that redirects there.
-    pub to_https: Option<NonZeroU16>,
-}
-
-/// The body of a request, with its arrival. A map of extensions would need four allocations per
-/// request.
-pub(crate) struct ArrivedBody<B> {
-    pub(super) arrival: Arrival,
-    /// It's read for parameters. It must not be closed before the answer.
-    pub(super) body: B,
-}
-
-impl<B> ArrivedBody<B> {
-    pub(super) fn new(arrival: Arrival, body: B) -> Self {
-        Self { arrival, body }
-    }
-}
 
 /// A request that is known to be well-formed and allowed.
 pub(super) struct StreamRequest<'a> {
@@ -100,10 +61,10 @@ pub(super) struct StreamRequest<'a> {
 }
 
 /// Reads and checks a request.
-pub(super) fn read_stream_request<'a, B>(
+pub(super) fn read_stream_request<'a>(
     endpoint: &'a Endpoint,
     found: &Match<'_>,
-    request: &'a Request<ArrivedBody<B>>,
+    request: &'a Request<Arrival>,
     claims: Option<&Claims>,
     body: Option<&BodyParams>,
     refined: Option<&Refined>,
@@ -268,17 +229,12 @@ fn asked_shard(
 }
 
 /// True if the compression of the body is negotiated with the client.
-fn negotiates_encoding<B>(endpoint: &Endpoint, request: &Request<ArrivedBody<B>>) -> bool {
+fn negotiates_encoding(endpoint: &Endpoint, request: &Request<Arrival>) -> bool {
     match endpoint.response.compression {
         Compression::On => true,
         Compression::Off => false,
         Compression::Auto => is_remote(request),
     }
-}
-
-/// True if the client is on another machine. A proxy on this machine adds headers that reveal this.
-pub(super) fn is_remote<B>(request: &Request<ArrivedBody<B>>) -> bool {
-    request.body().arrival.is_remote || request.headers().keys().any(|name| FORWARDED.contains(name))
 }
 
 impl StreamRequest<'_> {
@@ -314,40 +270,5 @@ impl StreamRequest<'_> {
     /// The compression of a body of so many bytes.
     pub(super) fn coding(&self, bytes: usize) -> Option<Coding> {
         self.encoding.and_then(|encoding| encoding.coding(bytes))
-    }
-}
-
-impl App {
-    /// The client's address, if clients are counted.
-    pub(super) fn client<B>(&self, request: &Request<ArrivedBody<B>>) -> Option<IpAddr> {
-        self.config.limits.max_streams_per_client?;
-        self.network(request)
-    }
-
-    /// The client's address.
-    pub(super) fn address<B>(&self, request: &Request<ArrivedBody<B>>) -> Option<IpAddr> {
-        let peer = request.body().arrival.peer?;
-        Some(self.config.limits.proxies.address(peer, request.headers())).filter(|address| *address != UNIX)
-    }
-
-    /// The client's address, in the form in which clients are counted.
-    pub(super) fn network<B>(&self, request: &Request<ArrivedBody<B>>) -> Option<IpAddr> {
-        self.address(request).map(network_of)
-    }
-
-    /// The client, when clients take turns.
-    pub(super) fn who<B>(&self, credentials: &Credentials, request: &Request<ArrivedBody<B>>) -> Client {
-        let address = || self.network(request).map(Client::Address);
-        credentials.client().or_else(address).unwrap_or_default()
-    }
-
-    /// The headers that are forwarded to an upstream.
-    pub(super) fn forwarded<B>(&self, request: &Request<ArrivedBody<B>>) -> HeaderMap {
-        let peer = request.body().arrival.peer;
-        let is_trusted = peer.is_some_and(|peer| self.config.limits.proxies.trusts(peer));
-        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = request.uri().authority().map(http::uri::Authority::as_str).or(host);
-        let peer = peer.filter(|peer| *peer != UNIX);
-        fields::forwarded(request.headers(), host, fields::Client { peer, is_trusted })
     }
 }

@@ -15,7 +15,7 @@ use rowstream_core::params::{self, BodyParams, BodyType, memory_of_values};
 use tokio::time::timeout;
 
 use super::app::App;
-use super::request::ArrivedBody;
+use super::arrival::{self, Arrival};
 use super::tracker::RequestTracker;
 use crate::admission::Holder;
 use crate::endpoint::Endpoint;
@@ -40,7 +40,8 @@ impl App {
     /// type. 503: there's no memory for it.
     pub(super) async fn read_body<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
         &self,
-        request: &mut Request<ArrivedBody<B>>,
+        request: &Request<Arrival>,
+        body: &mut B,
         tracker: &mut RequestTracker,
     ) -> Result<Option<Box<BodyParams>>, Error> {
         let kind = body_type(request.headers());
@@ -48,11 +49,12 @@ impl App {
         // read first, because it's on its way and may be empty.
         let kind = if request.headers().contains_key(header::EXPECT) { Ok(kind?) } else { kind };
         if tracker.permit.is_none() {
-            tracker.permit = Some(self.admission.holding_for(self.network(request)));
+            tracker.permit =
+                Some(self.admission.holding_for(arrival::network(&self.config.limits.proxies, request)));
         }
         let limit = self.config.limits.header_timeout;
         let length = request.headers().get(header::CONTENT_LENGTH).cloned();
-        let received = timeout(limit, self.receive(&mut request.body_mut().body, tracker));
+        let received = timeout(limit, self.receive(body, tracker));
         let bytes = received.await.map_err(|_| {
             let message = format!("the body of the request was not complete within {limit:?}");
             Error::new("body_timeout", StatusCode::REQUEST_TIMEOUT, message)

@@ -15,12 +15,12 @@ use rowstream_core::cursor::Signer;
 use rowstream_core::params::{self, ParamPlace};
 use serde_json::json;
 
-use super::app::App;
 use super::body::AnswerBody;
 use super::head::ALLOW;
 use super::request_body::has_body;
 use crate::auth::Credentials;
 use crate::auth::signed::{UsedClaims, refusal, signer};
+use crate::config::Config;
 use crate::endpoint::Endpoint;
 
 /// The parameter that has the signature of a URL.
@@ -111,81 +111,75 @@ pub(super) fn remove_header_params(endpoint: &Endpoint, headers: &mut HeaderMap)
     }
 }
 
-impl App {
-    /// The credentials of a signed URL, which are all that its request has.
-    ///
-    /// # Errors
-    /// 400: it also has others. 403: the signature isn't valid. 405: it has a body, which isn't signed.
-    pub(super) fn credentials_of_url<B>(
-        &self,
-        SentSignature(signature): &SentSignature,
-        request: &Request<B>,
-    ) -> Result<Credentials, Error> {
-        if has_body(request.method()) {
-            return Err(Error::method_not_allowed(ALLOW));
-        }
-        if request.headers().contains_key(header::AUTHORIZATION) {
-            return Err(wrong(SIGNATURE, "send either a signed URL or `Authorization`, not both"));
-        }
-        let signer = self.url_signer(request.uri());
-        let signer = signer
-            .ok_or_else(|| refusal("this server has no signed URLs, because it has no `url_secret`"))?;
-        let (tokens, jwt) = (&self.config.tokens, self.config.jwt.as_ref());
-        Credentials::of_signature(signature, &signer, tokens, jwt, now())
+/// The credentials of a signed URL, which are all that its request has.
+///
+/// # Errors
+/// 400: it also has others. 403: the signature isn't valid. 405: it has a body, which isn't signed.
+pub(super) fn credentials<B>(
+    config: &Config,
+    SentSignature(signature): &SentSignature,
+    request: &Request<B>,
+) -> Result<Credentials, Error> {
+    if has_body(request.method()) {
+        return Err(Error::method_not_allowed(ALLOW));
     }
+    if request.headers().contains_key(header::AUTHORIZATION) {
+        return Err(wrong(SIGNATURE, "send either a signed URL or `Authorization`, not both"));
+    }
+    let signer = url_signer(config, request.uri());
+    let signer =
+        signer.ok_or_else(|| refusal("this server has no signed URLs, because it has no `url_secret`"))?;
+    let (tokens, jwt) = (&config.tokens, config.jwt.as_ref());
+    Credentials::of_signature(signature, &signer, tokens, jwt, now())
+}
 
-    /// Answers with the signed URL of an authorized request. `seconds` is the value of [`SIGN`].
-    ///
-    /// # Errors
-    /// 400: the server has no signed URLs, the time or the URL is too long, there's no token, or the
-    /// request has a body.
-    pub(super) fn answer_signed<B>(
-        &self,
-        seconds: &str,
-        endpoint: &Endpoint,
-        credentials: &Credentials,
-        request: &Request<B>,
-    ) -> Result<Response<AnswerBody>, Error> {
-        if has_body(request.method()) {
-            return Err(wrong(
-                SIGN,
-                "a URL can't contain a body: send the parameters in the query, with GET",
-            ));
-        }
-        let signer = self.url_signer(request.uri()).ok_or_else(|| {
-            wrong(SIGN, "this server signs no URLs").hint("set `url_secret` in rowstream.toml")
-        })?;
-        let valid = seconds.parse().ok().filter(|valid| (1..=LONGEST).contains(valid));
-        let valid = valid.ok_or_else(|| {
-            wrong(SIGN, &format!("write how many seconds the URL is valid: a number from 1 to {LONGEST}"))
-        })?;
-        let has_roles = self.config.source(&endpoint.source).roles.is_some();
-        let used = UsedClaims { params: &endpoint.params, has_roles };
-        let signed = credentials.sign(&signer, used, Duration::from_secs(valid), now())?;
-        let (path, query) = target(request.uri());
-        let url = with_signature(&with_query(path, query), &signed.text);
-        if url.len() > MOST_BYTES {
-            let message =
-                format!("the signed URL has {} bytes, but at most {MOST_BYTES} are allowed", url.len());
-            return Err(wrong(SIGN, &message)
-                .hint("send fewer or shorter parameters, or use a token with fewer claims"));
-        }
-        let expires = i64::try_from(signed.until).ok().and_then(|until| Timestamp::from_second(until).ok());
-        let expires = expires.map(|expires| expires.to_string());
-        let document = format!("{}\n", json!({"url": url, "expires": expires}));
-        let mut response = Response::new(AnswerBody::Whole(Bytes::from(document)));
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        Ok(response)
+/// Answers with the signed URL of an authorized request. `seconds` is the value of [`SIGN`].
+///
+/// # Errors
+/// 400: the server has no signed URLs, the time or the URL is too long, there's no token, or the
+/// request has a body.
+pub(super) fn answer<B>(
+    config: &Config,
+    seconds: &str,
+    endpoint: &Endpoint,
+    credentials: &Credentials,
+    request: &Request<B>,
+) -> Result<Response<AnswerBody>, Error> {
+    if has_body(request.method()) {
+        return Err(wrong(SIGN, "a URL can't contain a body: send the parameters in the query, with GET"));
     }
+    let signer = url_signer(config, request.uri())
+        .ok_or_else(|| wrong(SIGN, "this server signs no URLs").hint("set `url_secret` in rowstream.toml"))?;
+    let valid = seconds.parse().ok().filter(|valid| (1..=LONGEST).contains(valid));
+    let valid = valid.ok_or_else(|| {
+        wrong(SIGN, &format!("write how many seconds the URL is valid: a number from 1 to {LONGEST}"))
+    })?;
+    let has_roles = config.source(&endpoint.source).roles.is_some();
+    let used = UsedClaims { params: &endpoint.params, has_roles };
+    let signed = credentials.sign(&signer, used, Duration::from_secs(valid), now())?;
+    let (path, query) = target(request.uri());
+    let url = with_signature(&with_query(path, query), &signed.text);
+    if url.len() > MOST_BYTES {
+        let message = format!("the signed URL has {} bytes, but at most {MOST_BYTES} are allowed", url.len());
+        return Err(
+            wrong(SIGN, &message).hint("send fewer or shorter parameters, or use a token with fewer claims")
+        );
+    }
+    let expires = i64::try_from(signed.until).ok().and_then(|until| Timestamp::from_second(until).ok());
+    let expires = expires.map(|expires| expires.to_string());
+    let document = format!("{}\n", json!({"url": url, "expires": expires}));
+    let mut response = Response::new(AnswerBody::Whole(Bytes::from(document)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
 
-    /// The signer for a URL. Signed URLs never contain [`SIGN`], so they can't sign others. The path
-    /// isn't decoded, because `/a.csv` and `/a%2Ecsv` may be different endpoints.
-    fn url_signer(&self, uri: &Uri) -> Option<Signer> {
-        let (path, query) = target(uri);
-        Some(signer(self.config.url_signer.as_ref()?, path, query))
-    }
+/// The signer for a URL. Signed URLs never contain [`SIGN`], so they can't sign others. The path
+/// isn't decoded, because `/a.csv` and `/a%2Ecsv` may be different endpoints.
+fn url_signer(config: &Config, uri: &Uri) -> Option<Signer> {
+    let (path, query) = target(uri);
+    Some(signer(config.url_signer.as_ref()?, path, query))
 }
 
 /// The path and the query as they were sent.

@@ -9,8 +9,8 @@ use rowstream_core::Error;
 use rowstream_core::pool::Waiter;
 
 use super::app::App;
+use super::arrival::{self, Arrival};
 use super::body::AnswerBody;
-use super::request::ArrivedBody;
 use super::signed::SentSignature;
 use super::streaming::ActiveStream;
 use crate::access_log::{LogEntry, LogNames};
@@ -56,15 +56,11 @@ pub(super) struct RequestTracker {
 impl RequestTracker {
     /// Boxed, because it's passed on many times with the headers and the body, and would be moved
     /// each time.
-    pub(super) fn new<B>(
-        app: Arc<App>,
-        request: &Request<ArrivedBody<B>>,
-        held: Option<Permit>,
-    ) -> Box<Self> {
+    pub(super) fn new(app: Arc<App>, request: &Request<Arrival>, held: Option<Permit>) -> Box<Self> {
         let span = app.config.traces.as_ref().and_then(|traces| Span::begin(traces, request.headers()));
         let mut entry = LogEntry::new(request);
         if app.config.log.access || span.is_some() {
-            entry = entry.keep(request, app.address(request));
+            entry = entry.keep(request, arrival::address(&app.config.limits.proxies, request));
         }
         if let Some(span) = &span {
             entry.in_trace(span.trace);

@@ -150,7 +150,7 @@ async fn once_more(app: &App, source: &str, reported: &mut HashSet<String>) -> b
 
 fn note_columns(app: &App, columns: Vec<(usize, Vec<Option<Columns>>)>) {
     for (endpoint, results) in columns {
-        app.note_columns(endpoint, results);
+        app.columns.note(endpoint, results);
     }
 }
 
