@@ -141,6 +141,11 @@ impl Config {
         self.hosts == AllowedHosts::ThisMachine && self.tokens.is_empty() && is_local()
     }
 
+    /// True if clients can have credentials.
+    pub(crate) fn has_credentials(&self) -> bool {
+        !self.tokens.is_empty() || self.jwt.is_some()
+    }
+
     /// Makes every request need this token, except the probes `live` and `ready`.
     pub(crate) fn require(&mut self, token: Token) {
         let authorization = Authorization::Tokens(vec![token.name.clone()]);

@@ -14,12 +14,14 @@ use super::arrival::{Arrival, is_admin, is_remote};
 use super::body::AnswerBody;
 use super::console;
 use super::documents::DocumentSubject;
-use super::head::no_endpoint;
+use super::exchange::Exchange;
+use super::head::{ALLOW, no_endpoint};
 use super::host::{is_of_other_site, names_this_machine};
 use super::probe::ProbePath;
-use super::tracker::RequestTracker;
+use super::signed;
 use crate::admission::Holder;
 use crate::completeness::streams::Stream;
+use crate::config::Config;
 use crate::endpoint::Authorization;
 use crate::error_pages;
 use crate::metrics::{Exposition, Metrics, Subject};
@@ -64,7 +66,7 @@ pub(super) fn holder<B>(request: &Request<B>) -> Holder {
 }
 
 /// An endpoint below [`ADMIN`].
-pub(super) enum AdminEndpoint {
+enum AdminEndpoint {
     Live,
     Ready,
     Metrics(Exposition),
@@ -90,57 +92,50 @@ pub(super) enum AdminEndpoint {
 
 /// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RequestOrigin {
+enum RequestOrigin {
     Here,
     Elsewhere,
 }
 
 impl AdminEndpoint {
-    /// True if the endpoint accepts this method, which the others don't.
-    pub(super) fn is_of(&self, method: &Method) -> bool {
-        matches!(self, Self::Stop(..)) && *method == Method::DELETE
-    }
-}
-
-impl App {
-    /// The admin endpoint of this name.
+    /// The endpoint of a request's path.
     ///
     /// # Errors
     /// 404: there's none, or not at the port of the request. The documents about endpoints, streams
     /// and errors are at any port, because clients need them, and probes have to take the clients'
     /// path. 400: the query is wrong.
-    pub(super) fn find_admin(&self, name: &str, request: &Request<Arrival>) -> Result<AdminEndpoint, Error> {
-        let is_here = self.config.admin_listen.is_none() || is_admin(request);
+    fn find(app: &App, request: &Request<Arrival>) -> Result<Self, Error> {
+        let path = request.uri().path();
+        let name = path.strip_prefix(ADMIN).ok_or_else(|| no_endpoint(path))?;
+        let is_here = app.config.admin_listen.is_none() || is_admin(request);
         Ok(match name {
-            LIVE if is_here => AdminEndpoint::Live,
-            READY if is_here => AdminEndpoint::Ready,
-            METRICS if is_here => AdminEndpoint::Metrics(Exposition::choose(request.headers())),
-            HISTORY if is_here => AdminEndpoint::History(after(request.uri().query())?),
-            DISCOVERY if is_here => AdminEndpoint::Discovery(self.targets(request)),
-            LIST if is_here => AdminEndpoint::Streams,
-            OPENAPI => AdminEndpoint::OpenApi(openapi::DocumentOptions::read(request.uri().query())?),
+            LIVE if is_here => Self::Live,
+            READY if is_here => Self::Ready,
+            METRICS if is_here => Self::Metrics(Exposition::choose(request.headers())),
+            HISTORY if is_here => Self::History(after(request.uri().query())?),
+            DISCOVERY if is_here => Self::Discovery(targets(&app.config, request)),
+            LIST if is_here => Self::Streams,
+            OPENAPI => Self::OpenApi(openapi::DocumentOptions::read(request.uri().query())?),
             _ => match name.strip_prefix(PROBES).and_then(|name| ProbePath::read(name, request)) {
-                Some(probe) => AdminEndpoint::Probe(probe?),
-                None => {
-                    self.find_for_clients(name, request).ok_or_else(|| no_endpoint(request.uri().path()))?
-                }
+                Some(probe) => Self::Probe(probe?),
+                None => Self::find_for_clients(app, name, request).ok_or_else(|| no_endpoint(path))?,
             },
         })
     }
 
-    /// The admin endpoint of this name, if it's also for clients.
-    fn find_for_clients(&self, name: &str, request: &Request<Arrival>) -> Option<AdminEndpoint> {
-        if self.config.console
+    /// The endpoint of this name, if it's also for clients.
+    fn find_for_clients(app: &App, name: &str, request: &Request<Arrival>) -> Option<Self> {
+        if app.config.console
             && let Some(asked) = console::RequestedFile::find(name, request)
         {
-            return Some(AdminEndpoint::Console(asked));
+            return Some(Self::Console(asked));
         }
         if let Some(code) = name.strip_prefix(ERRORS) {
-            return error_pages::of(code).map(AdminEndpoint::Page);
+            return error_pages::of(code).map(Self::Page);
         }
-        let stream = self.state.streams.find(name.strip_prefix(STREAMS)?)?;
+        let stream = app.state.streams.find(name.strip_prefix(STREAMS)?)?;
         if request.method() != Method::DELETE {
-            return Some(AdminEndpoint::Stream(stream));
+            return Some(Self::Stream(stream));
         }
         let is_ours = is_admin(request) || (!is_remote(request) && names_this_machine(request));
         let asks = if is_ours && !is_of_other_site(request) {
@@ -148,19 +143,38 @@ impl App {
         } else {
             RequestOrigin::Elsewhere
         };
-        let is_here = self.config.admin_listen.is_none() || is_admin(request);
-        is_here.then_some(AdminEndpoint::Stop(stream, asks))
+        let is_here = app.config.admin_listen.is_none() || is_admin(request);
+        is_here.then_some(Self::Stop(stream, asks))
+    }
+
+    /// True if the endpoint accepts this method, which the others don't.
+    fn is_of(&self, method: &Method) -> bool {
+        matches!(self, Self::Stop(..)) && *method == Method::DELETE
+    }
+}
+
+impl Exchange<'_> {
+    /// Answers with the admin endpoint of the request's path, if the client may use it.
+    pub(super) async fn answer_admin(&mut self) -> Result<Response<AnswerBody>, Error> {
+        self.tracker.meter.subject = Subject::Admin;
+        if self.tracker.is_signed {
+            return Err(signed::only_endpoints());
+        }
+        let endpoint = AdminEndpoint::find(self.app, self.request)?;
+        if !endpoint.is_of(self.request.method())
+            && let Some(answer) = self.answer_without_query(ALLOW)?
+        {
+            return Ok(answer);
+        }
+        self.authorize_admin(&endpoint).await?;
+        self.answer_from(endpoint).await
     }
 
     /// Checks that the client may use an admin endpoint. A stream's report is also for clients that
     /// may call the stream's endpoint, as long as that exists.
-    pub(super) async fn authorize_admin(
-        &self,
-        endpoint: &AdminEndpoint,
-        headers: &HeaderMap,
-        tracker: &mut RequestTracker,
-    ) -> Result<(), Error> {
-        let access = &self.config.admin;
+    async fn authorize_admin(&mut self, endpoint: &AdminEndpoint) -> Result<(), Error> {
+        let config = &self.app.config;
+        let access = &config.admin;
         let wanted = match endpoint {
             AdminEndpoint::Live => &access.live,
             AdminEndpoint::Ready => &access.ready,
@@ -169,15 +183,14 @@ impl App {
             }
             AdminEndpoint::Streams => &access.streams,
             // If the server has no tokens, only clients on this machine may stop streams.
-            AdminEndpoint::Stop(_, RequestOrigin::Elsewhere) if !self.asks_credentials() => {
+            AdminEndpoint::Stop(_, RequestOrigin::Elsewhere) if !config.has_credentials() => {
                 return Err(not_from_there());
             }
             AdminEndpoint::Stop(..) => &access.stop,
             AdminEndpoint::Stream(stream) => {
-                let mut endpoints = self.config.endpoints.iter();
-                let own = endpoints.find(|endpoint| endpoint.path == stream.endpoint());
+                let own = config.endpoints.iter().find(|endpoint| endpoint.path == stream.endpoint());
                 if let Some(own) = own
-                    && self.authorize(&own.authorization, headers, tracker).await.is_ok()
+                    && self.authorize(&own.authorization).await.is_ok()
                 {
                     return Ok(());
                 }
@@ -185,40 +198,34 @@ impl App {
             }
             AdminEndpoint::Probe(_) => &access.probe,
             AdminEndpoint::OpenApi(_) => {
-                tracker.credentials = self.credentials(headers).await;
+                self.tracker.credentials = self.credentials().await;
                 return Ok(());
             }
             AdminEndpoint::Page(_) | AdminEndpoint::Console(_) => return Ok(()),
         };
-        self.authorize(wanted, headers, tracker).await
+        self.authorize(wanted).await
     }
 
     /// Answers with an admin endpoint. Boxed if it waits for something, so that other requests
     /// don't carry its state.
-    pub(super) async fn answer_admin(
-        &self,
-        endpoint: AdminEndpoint,
-        headers: &HeaderMap,
-        tracker: &mut RequestTracker,
-    ) -> Result<Response<AnswerBody>, Error> {
+    async fn answer_from(&mut self, endpoint: AdminEndpoint) -> Result<Response<AnswerBody>, Error> {
+        let app = self.app;
         match endpoint {
             AdminEndpoint::Live => Ok(ok()),
             AdminEndpoint::Ready => {
-                Box::pin(self.readiness.check(self.is_leaving(), &self.config.endpoints)).await?;
+                Box::pin(app.readiness.check(app.is_leaving(), &app.config.endpoints)).await?;
                 Ok(ok())
             }
-            AdminEndpoint::Metrics(exposition) => {
-                Box::pin(self.answer_metrics(exposition, headers, tracker)).await
-            }
+            AdminEndpoint::Metrics(exposition) => Box::pin(self.answer_metrics(exposition)).await,
             AdminEndpoint::History(after) => {
-                let text = async { Ok(self.state.metrics.history.after(after)) };
-                Box::pin(self.answer_text(text, JSON, headers, tracker)).await
+                let text = async { Ok(app.state.metrics.history.after(after)) };
+                Box::pin(self.answer_text(text, JSON)).await
             }
             AdminEndpoint::Discovery(targets) => Ok(report(Bytes::from(targets), JSON)),
-            AdminEndpoint::OpenApi(asked) => Box::pin(self.answer_openapi(asked, headers, tracker)).await,
+            AdminEndpoint::OpenApi(asked) => Box::pin(self.answer_openapi(asked)).await,
             AdminEndpoint::Streams => {
-                let text = async { Ok(self.state.streams.list()) };
-                Box::pin(self.answer_text(text, JSON, headers, tracker)).await
+                let text = async { Ok(app.state.streams.list()) };
+                Box::pin(self.answer_text(text, JSON)).await
             }
             AdminEndpoint::Stream(stream) => Ok(report(Bytes::from(stream.report()), JSON)),
             AdminEndpoint::Stop(stream, _) => stream.stop().map(|()| {
@@ -226,96 +233,80 @@ impl App {
                 *response.status_mut() = StatusCode::NO_CONTENT;
                 response
             }),
-            AdminEndpoint::Probe(probe) => probe.answer(&self.state.probes),
+            AdminEndpoint::Probe(probe) => probe.answer(&app.state.probes),
             // Browsers show plain text, but save Markdown.
             AdminEndpoint::Page(page) => {
                 Ok(report(Bytes::from_static(page.as_bytes()), "text/plain; charset=utf-8"))
             }
-            AdminEndpoint::Console(asked) => Ok(asked.answer(headers)),
+            AdminEndpoint::Console(asked) => Ok(asked.answer(self.request.headers())),
         }
     }
 
     /// The answer to `live` or `ready`, if these are public. It needs no room and doesn't wait, so
     /// it's the last known one: strangers may hold all the room, and may ask on hundreds of
     /// streams.
-    pub(super) fn check_without_room(
-        &self,
-        request: &Request<Arrival>,
-        tracker: &mut RequestTracker,
-    ) -> Option<Result<Response<AnswerBody>, Error>> {
-        let name = request.uri().path().strip_prefix(ADMIN)?;
-        let access = match self.find_admin(name, request).ok()? {
-            AdminEndpoint::Live => &self.config.admin.live,
-            AdminEndpoint::Ready => &self.config.admin.ready,
+    pub(super) fn answer_without_room(&mut self) -> Option<Result<Response<AnswerBody>, Error>> {
+        let app = self.app;
+        let endpoint = AdminEndpoint::find(app, self.request).ok()?;
+        let access = match endpoint {
+            AdminEndpoint::Live => &app.config.admin.live,
+            AdminEndpoint::Ready => &app.config.admin.ready,
             _ => return None,
         };
-        if *access != Authorization::Public || !matches!(*request.method(), Method::GET | Method::HEAD) {
+        if *access != Authorization::Public || !matches!(*self.request.method(), Method::GET | Method::HEAD) {
             return None;
         }
-        tracker.meter.subject = Subject::Admin;
-        let is_ready = || self.readiness.last_known(self.is_leaving(), &self.config.endpoints);
-        Some(if name == READY { is_ready().map(|()| ok()) } else { Ok(ok()) })
+        self.tracker.meter.subject = Subject::Admin;
+        Some(match endpoint {
+            AdminEndpoint::Ready => {
+                app.readiness.last_known(app.is_leaving(), &app.config.endpoints).map(|()| ok())
+            }
+            _ => Ok(ok()),
+        })
     }
 
-    async fn answer_metrics(
-        &self,
-        exposition: Exposition,
-        headers: &HeaderMap,
-        tracker: &mut RequestTracker,
-    ) -> Result<Response<AnswerBody>, Error> {
-        let text = Metrics::tell(Arc::clone(&tracker.app), exposition);
-        let mut response = self.answer_text(text, exposition.media_type(), headers, tracker).await?;
+    async fn answer_metrics(&mut self, exposition: Exposition) -> Result<Response<AnswerBody>, Error> {
+        let text = Metrics::tell(Arc::clone(&self.tracker.app), exposition);
+        let mut response = self.answer_text(text, exposition.media_type()).await?;
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
         Ok(response)
     }
-}
 
-impl App {
-    /// True if clients can have credentials.
-    fn asks_credentials(&self) -> bool {
-        !self.config.tokens.is_empty() || self.verifier.is_some()
-    }
-
-    /// The replicas in the form of Prometheus' `http_sd`: this one and its peers. The address of
-    /// this one is the configured one, or else the one to which the request was sent.
-    fn targets(&self, request: &Request<Arrival>) -> String {
-        let asked = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-        let asked = request.uri().authority().cloned().or_else(|| asked?.parse().ok());
-        let own = match (&self.config.discovery.address, asked) {
-            // The configured port is that of clients, and this request arrived at another.
-            (Some(address), Some(asked)) if is_admin(request) => {
-                Some(on_port(address.host(), asked.port_u16()))
-            }
-            (Some(address), asked) => {
-                let port = address.port_u16().or_else(|| asked?.port_u16());
-                Some(on_port(address.host(), port))
-            }
-            (None, asked) => asked.map(|asked| asked.to_string()),
-        };
-        let targets: Vec<_> = own.into_iter().chain(self.config.discovery.peers.iter().cloned()).collect();
-        let is_tls = self.config.tls.is_some() && !is_admin(request);
-        let labels = json!({
-            "__metrics_path__": format!("{ADMIN}{METRICS}"),
-            "__scheme__": if is_tls { "https" } else { "http" },
-        });
-        format!("{}\n", json!([{"targets": targets, "labels": labels}]))
-    }
-
-    /// The endpoints that a client may call, as an OpenAPI document.
+    /// The endpoints that the client may call, as an OpenAPI document.
     async fn answer_openapi(
-        &self,
+        &mut self,
         asked: openapi::DocumentOptions,
-        headers: &HeaderMap,
-        tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
-        let credentials = tracker.credentials.clone();
-        let about = DocumentSubject::OpenApi(asked);
-        let mut response = self.answer_document(about, headers, &credentials, tracker).await?;
+        let rights = self.app.authorizations.satisfied_by(&self.tracker.credentials);
+        let mut response = self.answer_document(DocumentSubject::OpenApi(asked), rights).await?;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(openapi::MEDIA_TYPE));
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding, authorization"));
         Ok(response)
     }
+}
+
+/// The replicas in the form of Prometheus' `http_sd`: this one and its peers. The address of
+/// this one is the configured one, or else the one to which the request was sent.
+fn targets(config: &Config, request: &Request<Arrival>) -> String {
+    let asked = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let asked = request.uri().authority().cloned().or_else(|| asked?.parse().ok());
+    let own = match (&config.discovery.address, asked) {
+        // The configured port is that of clients, and this request arrived at another.
+        (Some(address), Some(asked)) if is_admin(request) => Some(on_port(address.host(), asked.port_u16())),
+        (Some(address), asked) => {
+            let port = address.port_u16().or_else(|| asked?.port_u16());
+            Some(on_port(address.host(), port))
+        }
+        (None, asked) => asked.map(|asked| asked.to_string()),
+    };
+    let targets: Vec<_> = own.into_iter().chain(config.discovery.peers.iter().cloned()).collect();
+    let is_tls = config.tls.is_some() && !is_admin(request);
+    let labels = json!({
+        "__metrics_path__": format!("{ADMIN}{METRICS}"),
+        "__scheme__": if is_tls { "https" } else { "http" },
+    });
+    format!("{}\n", json!([{"targets": targets, "labels": labels}]))
 }
 
 /// Reads the query of the history: `after`, in milliseconds since 1970, or nothing.

@@ -254,6 +254,11 @@ impl App {
         self.state.ending.store(true, Ordering::Relaxed);
     }
 
+    /// Ends all followers, because the server is shutting down.
+    pub fn stop_following(&self) {
+        self.state.closing.send_replace(true);
+    }
+
     pub(super) fn source(&self, source: &SourceRef) -> &Source {
         &self.sources[source.index()]
     }

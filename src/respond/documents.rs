@@ -22,9 +22,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::app::App;
 use super::body::AnswerBody;
-use super::{index, tracker::RequestTracker};
+use super::exchange::Exchange;
+use super::index;
 use crate::admission::Holder;
-use crate::auth::Credentials;
 use crate::budget::{CHUNK, DOCUMENTS, UNPACKING};
 use crate::endpoint::Endpoint;
 use crate::openapi;
@@ -215,27 +215,24 @@ impl Documents {
     }
 }
 
-impl App {
-    /// Answers with a document about the endpoints that the request's client may call.
+impl Exchange<'_> {
+    /// Answers with a document about the endpoints that a client with these rights may call.
     ///
     /// # Errors
     /// 503: there's no memory for it.
     pub(super) async fn answer_document(
-        &self,
+        &mut self,
         subject: DocumentSubject,
-        headers: &HeaderMap,
-        credentials: &Credentials,
-        tracker: &mut RequestTracker,
+        rights: Vec<bool>,
     ) -> Result<Response<AnswerBody>, Error> {
-        let rights = self.authorizations.satisfied_by(credentials);
-        let key = DocumentKey { subject, rights, columns: self.columns.times() };
-        let document = match self.documents.find(&key) {
+        let key = DocumentKey { subject, rights, columns: self.app.columns.times() };
+        let document = match self.app.documents.find(&key) {
             Some(document) => document,
-            None => make(Arc::clone(&tracker.app), key).await?,
+            None => make(Arc::clone(&self.tracker.app), key).await?,
         };
-        let mut response = document.answer(headers);
+        let mut response = document.answer(self.request.headers());
         if let AnswerBody::Unpacked(_) = response.body() {
-            self.hold_for_document(UNPACKING, tracker)?;
+            self.hold_for_document(UNPACKING)?;
         }
         response.headers_mut().insert(header::CACHE_CONTROL, IF_SAME);
         Ok(response)
@@ -246,22 +243,20 @@ impl App {
     /// # Errors
     /// Those of `text`. 503: there's no memory for it.
     pub(super) async fn answer_text(
-        &self,
+        &mut self,
         text: impl Future<Output = Result<String, Error>>,
         media_type: &'static str,
-        headers: &HeaderMap,
-        tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
-        let one = self.documents.packing.lock().await;
+        let one = self.app.documents.packing.lock().await;
         let text = text.await?;
         let packed =
             tokio::task::spawn_blocking(move || ServedDocument::new(|out| out.write_all(text.as_bytes())));
         let document = packed.await.map_err(io::Error::other).flatten();
         drop(one);
         let document = document.map_err(|cause| Error::endpoint(NOT_WRITTEN).cause(cause))?;
-        let mut response = document.answer(headers);
+        let mut response = document.answer(self.request.headers());
         let unpacking = if let AnswerBody::Unpacked(_) = response.body() { UNPACKING } else { 0 };
-        self.hold_for_document(document.gzip.len() + unpacking, tracker)?;
+        self.hold_for_document(document.gzip.len() + unpacking)?;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
@@ -269,9 +264,10 @@ impl App {
         Ok(response)
     }
 
-    fn hold_for_document(&self, bytes: usize, tracker: &mut RequestTracker) -> Result<(), Error> {
-        let held = tracker.permit.get_or_insert_with(|| self.admission.holding_nothing());
-        self.admission.widen(held, bytes, Holder::Admin)
+    fn hold_for_document(&mut self, bytes: usize) -> Result<(), Error> {
+        let admission = &self.app.admission;
+        let held = self.tracker.permit.get_or_insert_with(|| admission.holding_nothing());
+        admission.widen(held, bytes, Holder::Admin)
     }
 }
 

@@ -10,9 +10,7 @@ use rowstream_core::params::{ParamValue, RequestValues};
 use rowstream_core::pool::Waiter;
 use rowstream_encode::Format;
 
-use super::app::App;
-use super::request::StreamRequest;
-use super::tracker::RequestTracker;
+use super::run::AdmittedRequest;
 use crate::completeness::ProofRequest;
 use crate::endpoint::{CouchFeed, Endpoint, FollowMode};
 use crate::stream::notifier::{Subscription, WakeReason};
@@ -98,28 +96,17 @@ fn wrong(name: &str, message: &str) -> Error {
     Error::invalid_parameters(vec![(name.to_owned(), message.to_owned())])
 }
 
-impl App {
-    /// Ends all followers, because the server is shutting down.
-    pub fn stop_following(&self) {
-        self.state.closing.send_replace(true);
-    }
-
+impl AdmittedRequest<'_> {
     /// Answers a long poll: with existing rows, or else with the first new ones, or with none after
-    /// [`LONG_POLL`]. `begun` is then set to the start of the last reading, because timeouts don't
-    /// count the wait.
-    pub(super) async fn long_poll(
-        &self,
-        request: &StreamRequest<'_>,
-        values: &[ParamValue],
-        tracker: &mut RequestTracker,
-        begun: &mut Instant,
-    ) -> Result<(RowStream, Bytes), Error> {
+    /// [`LONG_POLL`]. Time limits then begin with the last reading, because they don't count the wait.
+    pub(super) async fn long_poll(&mut self) -> Result<(RowStream, Bytes), Error> {
         let deadline = tokio::time::Instant::now() + LONG_POLL;
-        let mut subscription = self.subscribe(request).await?;
+        let mut subscription = self.subscribe().await?;
         loop {
             subscription.begin_reading();
-            let opened = pin!(self.open(request, values.to_vec(), tracker, None));
-            let (stream, first) = request.endpoint.response.timeout.until_row(*begun, opened).await?;
+            let (timeout, begun) = (self.request.endpoint.response.timeout, self.begun);
+            let values = self.values.clone();
+            let (stream, first) = timeout.until_row(begun, pin!(self.open(values, None))).await?;
             // The rows of other statements always exist.
             if !stream.is_done() || stream.has_moved() {
                 return Ok((stream, first));
@@ -128,46 +115,42 @@ impl App {
             if wake.unwrap_or(Ok(WakeReason::Closing))? == WakeReason::Closing {
                 return Ok((stream, first));
             }
-            *begun = Instant::now();
+            self.begun = Instant::now();
         }
     }
 
     /// The follower that brings the rows of a stream after the existing ones.
-    pub(super) async fn follower(
-        &self,
-        request: &StreamRequest<'_>,
-        values: &[ParamValue],
-        tracker: &RequestTracker,
-    ) -> Result<Follower, Error> {
-        let mut subscription = self.subscribe(request).await?;
+    pub(super) async fn follower(&mut self, values: &[ParamValue]) -> Result<Follower, Error> {
+        let mut subscription = self.subscribe().await?;
         subscription.begin_reading();
-        Ok(Follower::new(subscription, reopen(tracker, request, values)))
+        Ok(Follower::new(subscription, self.reopen(values)))
     }
 
-    async fn subscribe(&self, request: &StreamRequest<'_>) -> Result<Subscription, Error> {
-        let endpoint = request.endpoint;
-        let follow = endpoint.follow().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
-        let source = self.source(&endpoint.source).database()?;
-        self.notifiers.subscribe(request.index, follow, source, self.state.closing.subscribe()).await
+    async fn subscribe(&mut self) -> Result<Subscription, Error> {
+        let Self { app, request, .. } = *self;
+        let follow = request.endpoint.follow().ok_or_else(|| wrong("_follow", "it cannot be followed"))?;
+        let source = app.source(&request.endpoint.source).database()?;
+        app.notifiers.subscribe(request.index, follow, source, app.state.closing.subscribe()).await
     }
-}
 
-/// Repeats the reading of a request after a cursor. It outlives the request, and keeps the
-/// configuration with which it began.
-fn reopen(tracker: &RequestTracker, request: &StreamRequest<'_>, values: &[ParamValue]) -> StreamOpening {
-    let (app, client) = (Arc::clone(&tracker.app), tracker.waiter.client());
-    let actor = request.actor.clone();
-    // That of a request with filters belongs to the request.
-    let is_own = std::ptr::eq(request.endpoint, &app.config.endpoints[request.index]);
-    let refined = (!is_own).then(|| Arc::new(request.endpoint.clone()));
-    let (index, reading, values) = (request.index, request.reading.clone(), values.to_vec());
-    Box::new(move |after| {
-        let (app, actor, refined) = (Arc::clone(&app), actor.clone(), refined.clone());
-        let (reading, values) = (RowsRequest { after, ..reading.clone() }, values.clone());
-        Box::pin(async move {
-            let endpoint = refined.as_deref().unwrap_or(&app.config.endpoints[index]);
-            let source = app.source_as(&endpoint.source, actor.as_ref())?;
-            OpenedStatements::open(&Waiter::new(client), endpoint, &source, &reading, values, None).await
+    /// Repeats the reading of the request after a cursor. It outlives the request, and keeps the
+    /// configuration with which it began.
+    fn reopen(&self, values: &[ParamValue]) -> StreamOpening {
+        let request = self.request;
+        let (app, client) = (Arc::clone(&self.tracker.app), self.tracker.waiter.client());
+        let actor = request.actor.clone();
+        // That of a request with filters belongs to the request.
+        let is_own = std::ptr::eq(request.endpoint, &app.config.endpoints[request.index]);
+        let refined = (!is_own).then(|| Arc::new(request.endpoint.clone()));
+        let (index, reading, values) = (request.index, request.reading.clone(), values.to_vec());
+        Box::new(move |after| {
+            let (app, actor, refined) = (Arc::clone(&app), actor.clone(), refined.clone());
+            let (reading, values) = (RowsRequest { after, ..reading.clone() }, values.clone());
+            Box::pin(async move {
+                let endpoint = refined.as_deref().unwrap_or(&app.config.endpoints[index]);
+                let source = app.source_as(&endpoint.source, actor.as_ref())?;
+                OpenedStatements::open(&Waiter::new(client), endpoint, &source, &reading, values, None).await
+            })
         })
-    })
+    }
 }

@@ -167,12 +167,12 @@ fn attachment(name: &str) -> Option<HeaderValue> {
 
 /// Tells if a page is the last, and links to the page after a full one (`Link`, RFC 8288). The link
 /// is relative to this page, because a proxy may serve it at another path.
-pub(super) fn tell_page(request: &StreamRequest<'_>, stream: &RowStream, headers: &mut HeaderMap) {
+pub(super) fn tell_page(url_query: Option<&str>, stream: &RowStream, headers: &mut HeaderMap) {
     if let Some(page) = stream.page() {
         headers.insert(PAGE, HeaderValue::from_static(page.name()));
     }
     let Some(cursor) = stream.next_page() else { return };
-    let asked = request.url_query.unwrap_or_default();
+    let asked = url_query.unwrap_or_default();
     let is_after = |pair: &&str| {
         let name = pair.split('=').next().unwrap_or_default();
         params::percent_decode(name).is_some_and(|name| name == "_after")

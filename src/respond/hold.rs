@@ -10,12 +10,11 @@ use rowstream_core::Error;
 use rowstream_core::log;
 use rowstream_encode::Format;
 
-use super::app::App;
 use super::body::AnswerBody;
-use super::head::{head, tell_digest, tell_if_empty, tell_page, tell_parts, tell_total};
+use super::head::{head, tell_digest, tell_if_empty};
 use super::request::StreamRequest;
+use super::run::AdmittedRequest;
 use super::streaming::ActiveStream;
-use super::tracker::RequestTracker;
 use crate::completeness::trailers::{PAGE, STREAMED};
 use crate::compress::Coding;
 use crate::endpoint::FollowMode;
@@ -63,19 +62,18 @@ impl StreamRequest<'_> {
     }
 }
 
-impl App {
+impl AdmittedRequest<'_> {
     /// Answers with a held result, or streams it because it's too long to hold.
     pub(super) async fn hold(
-        &self,
-        request: &StreamRequest<'_>,
+        &mut self,
         waits: HoldReason,
         coding: Option<Coding>,
         mut streaming: ActiveStream,
-        tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
-        let mut spool = Spool::new(&self.config.limits.spooling, &self.state.spooled, waits.longest());
+        let app = self.app;
+        let mut spool = Spool::new(&app.config.limits.spooling, &app.state.spooled, waits.longest());
         while let Some(chunk) = poll_fn(|cx| streaming.poll_chunk(cx)).await {
-            tracker.note(&streaming.stream);
+            self.tracker.note(&streaming.stream);
             if let Err(error) = spool.put(&chunk?).await {
                 if waits == HoldReason::Asked {
                     return Err(error);
@@ -84,16 +82,14 @@ impl App {
                     log::warning!("a result can't be held until its end, so it's streamed: {error:?}");
                 }
                 streaming.ahead = Some(Box::new(spool.so_far()));
-                return self.begin_stream(request, coding, streaming, tracker);
+                return self.begin_stream(coding, streaming);
             }
         }
         if waits == HoldReason::Asked {
             spool.finish().await?;
         }
-        let (mut response, spooled) = (head(request, coding), spool.so_far());
-        tell_page(request, &streaming.stream, response.headers_mut());
-        tell_total(request, &streaming.stream, response.headers_mut());
-        tell_parts(&streaming.stream, response.headers_mut());
+        let (mut response, spooled) = (head(self.request, coding), spool.so_far());
+        self.tell_result(&streaming.stream, response.headers_mut());
         tell_digest(response.headers_mut(), streaming.content_digest().as_deref());
         tell_if_empty(response.headers_mut(), spooled.left());
         Ok(response.map(|()| match spooled.in_memory() {

@@ -8,18 +8,17 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use http::Response;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, Response};
 use rowstream_core::Error;
 use rowstream_core::params::{Param, ParamPlace};
 use rowstream_encode::Format;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::app::App;
 use super::body::AnswerBody;
 use super::documents::DocumentSubject;
-use super::tracker::RequestTracker;
+use super::exchange::Exchange;
 use crate::auth::Credentials;
 use crate::config::Config;
 use crate::endpoint::Endpoint;
@@ -41,23 +40,22 @@ const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;mar
     p{margin:.3rem 0}table{border-collapse:collapse;margin:.5rem 0}td,th{text-align:left;font-weight:normal;\
     padding:.1rem 1.5rem .1rem 0;vertical-align:top}thead{opacity:.6}";
 
-impl App {
+impl Exchange<'_> {
     /// Answers with the list of endpoints, at [`PATH`].
     ///
     /// # Errors
     /// 503: there's no memory for it.
     pub(super) async fn answer_index(
-        &self,
-        headers: &HeaderMap,
+        &mut self,
         credentials: &Credentials,
-        tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
-        let is_page = negotiate::prefers_page(headers.get_all(header::ACCEPT));
+        let is_page = negotiate::prefers_page(self.request.headers().get_all(header::ACCEPT));
         let (about, media_type) = match is_page {
             true => (DocumentSubject::Page, "text/html; charset=utf-8"),
             false => (DocumentSubject::List, "application/json"),
         };
-        let mut response = self.answer_document(about, headers, credentials, tracker).await?;
+        let rights = self.app.authorizations.satisfied_by(credentials);
+        let mut response = self.answer_document(about, rights).await?;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
         headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding, authorization"));
@@ -102,7 +100,7 @@ pub(super) fn write_page(out: &mut dyn Write, endpoints: &[&Endpoint], config: &
     if endpoints.is_empty() {
         out.write_all(b"<p>This request may not call any endpoint.</p>\n")?;
     }
-    if !config.tokens.is_empty() || config.jwt.is_some() {
+    if config.has_credentials() {
         out.write_all(b"<p>Endpoints that need a token are listed only if the request has it.</p>\n")?;
     }
     if config.console {

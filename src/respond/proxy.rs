@@ -10,17 +10,16 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, Request, Response, Uri, header};
 use rowstream_core::Error;
 use rowstream_core::params::{self, ParamValue};
 use rowstream_core::pool::Patience;
 use rowstream_upstream::{Call, Reply, Source, WaitTimes, fields};
 
-use super::app::App;
-use super::arrival::{self, Arrival};
+use super::arrival;
 use super::body::AnswerBody;
+use super::exchange::Exchange;
 use super::head::AUTHORIZED;
-use super::tracker::RequestTracker;
 use crate::admission::Claim;
 use crate::config::memory;
 use crate::endpoint::{Authorization, Endpoint, ProxyHandler, SlowClients};
@@ -36,34 +35,31 @@ pub(crate) struct ProxiedBody {
     left: Option<u64>,
 }
 
-/// A request to an upstream whose answer is proxied.
-pub(super) struct ProxyRequest<'a> {
-    endpoint: &'a Endpoint,
-    call: Call,
-    /// The client, if clients are counted.
-    client: Option<IpAddr>,
-}
-
-impl ProxyRequest<'_> {
-    /// The headers that are sent to the upstream.
-    pub(super) fn headers(&mut self) -> &mut HeaderMap {
-        &mut self.call.headers
-    }
-}
-
-impl App {
-    /// The request to an upstream on behalf of a client's request.
-    pub(super) fn proxy_request<'a>(
-        &self,
+impl Exchange<'_> {
+    /// Answers with an upstream's own answer.
+    pub(super) async fn answer_proxy(
+        &mut self,
         proxy: &ProxyHandler,
-        endpoint: &'a Endpoint,
-        found: &Match,
-        request: &Request<Arrival>,
-    ) -> Result<ProxyRequest<'a>, Error> {
-        let values = values(endpoint, found, request)?;
-        let mut call = proxy.call(&values)?;
+        found: &Match<'_>,
+    ) -> Result<Response<AnswerBody>, Error> {
+        let endpoint = &self.app.config.endpoints[found.endpoint];
+        let mut call = self.call(proxy, endpoint, found)?;
+        if let Some(signed) = self.answer_signed(endpoint) {
+            return signed;
+        }
+        self.tracker.pass_trace(&mut call.headers);
+        let client = arrival::counted(&self.app.config.limits, self.request);
+        // Each part of a head keeps the whole buffer into which the head was read.
+        (*self.request.headers_mut(), *self.request.uri_mut()) = (HeaderMap::new(), Uri::default());
+        self.proxy(endpoint, &call, client).await
+    }
+
+    /// The call of an upstream on behalf of the client.
+    fn call(&self, proxy: &ProxyHandler, endpoint: &Endpoint, found: &Match<'_>) -> Result<Call, Error> {
+        let request = &*self.request;
+        let mut call = proxy.call(&values(endpoint, found, request)?)?;
         let own = std::mem::take(&mut call.headers);
-        let forwarded = arrival::forwarded(&self.config.limits.proxies, request);
+        let forwarded = arrival::forwarded(&self.app.config.limits.proxies, request);
         let is_public = endpoint.authorization == Authorization::Public;
         call.method = request.method().clone();
         call.headers = fields::request(request.headers(), &forwarded, is_public);
@@ -71,25 +67,26 @@ impl App {
             call.headers.remove(name);
         }
         fields::put(&mut call.headers, &own);
-        Ok(ProxyRequest { endpoint, call, client: arrival::counted(&self.config.limits, request) })
+        Ok(call)
     }
 
-    /// Sends the request to the upstream, and proxies its answer.
-    pub(super) async fn proxy(
-        &self,
-        asked: ProxyRequest<'_>,
-        tracker: &mut RequestTracker,
+    /// Calls the upstream, and proxies its answer.
+    async fn proxy(
+        &mut self,
+        endpoint: &Endpoint,
+        call: &Call,
+        client: Option<IpAddr>,
     ) -> Result<Response<AnswerBody>, Error> {
-        let ProxyRequest { endpoint, call, client } = asked;
-        let memory = match self.config.limits.memory {
-            Some(_) => memory::proxy_budget(self.config.source(&endpoint.source)),
+        let (app, tracker) = (self.app, &mut *self.tracker);
+        let memory = match app.config.limits.memory {
+            Some(_) => memory::proxy_budget(app.config.source(&endpoint.source)),
             None => 0,
         };
         let begun = Instant::now();
-        self.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
+        app.admission.admit(&Claim { endpoint, client, memory }, &mut tracker.permit)?;
         tracker.meter.admit();
-        let source = self.source(&endpoint.source).upstream()?;
-        let asked = pin!(ask(source, &call, tracker.waiter.begin()));
+        let source = app.source(&endpoint.source).upstream()?;
+        let asked = pin!(ask(source, call, tracker.waiter.begin()));
         let (reply, waited) = endpoint.response.timeout.until_row(begun, asked).await?;
         tracker.entry.times.pool = waited.pool;
         tracker.entry.times.database = waited.begun.elapsed();

@@ -202,125 +202,122 @@ fn wants_only_row<B>(
         && !follows(query, body)
 }
 
-impl App {
-    /// Reads what a request asks of an endpoint's rows. `None`: nothing, so the endpoint itself
-    /// answers it.
-    ///
-    /// # Errors
-    /// 400: it asks for something that the endpoint doesn't have. Those of the source, if the
-    /// columns aren't known yet.
-    pub(super) async fn refine<B>(
-        &self,
-        found: &Match<'_>,
-        request: &Request<B>,
-        body: Option<&mut BodyParams>,
-    ) -> Result<Option<Refined>, Error> {
-        let index = found.endpoint;
-        let own = &self.config.endpoints[index];
-        let fresh = self.refined.fresh(index, own);
-        let endpoint = fresh.as_deref().unwrap_or(own);
-        let Some(settings) = endpoint.refine_settings() else { return Ok(None) };
-        let query = request.uri().query();
-        params::check_pairs(query)?;
-        // A preference never makes a request fail.
-        let preferred = preferred_total(request.headers()).filter(|kind| {
-            settings.check_total(*kind).is_ok() && !follows(query.unwrap_or_default(), body.as_deref())
-        });
-        let only_row = wants_only_row(endpoint, &found.suffix, request, body.as_deref());
-        let is_page = !only_row && wants_page(endpoint, &found.suffix, request);
-        let Split { mut asked, nulls, rest: query } =
-            split(&endpoint.params, query.unwrap_or_default(), body)?;
-        let preferred = preferred.filter(|_| !asked.iter().any(|(name, _)| name == filter::COUNT));
-        if let Some(kind) = preferred {
-            asked.push((filter::COUNT.to_owned(), kind.name().to_owned()));
-        }
-        if asked.is_empty() && nulls.is_empty() && !only_row && !is_page {
-            return Ok(None);
-        }
-        let results = self.results_of(index).await?;
-        let columns = results.first().and_then(Option::as_ref).and_then(Columns::own).unwrap_or_default();
-        check_names(&asked, &nulls, endpoint, settings, columns)?;
-        let row_limit = if is_page { limit_page(&mut asked, settings) } else { RowLimit::Own };
-        let pairs = asked.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let asked = filter::read(pairs).map_err(Error::invalid_parameters)?;
-        let asked = Refinement { only_row, ..asked };
-        let refined = settings.refine(endpoint, columns, &asked)?;
-        let refined = if *request.method() == Method::HEAD { refined.only_total() } else { refined };
-        let name = format!("{index} {}", refined.text);
-        let known = self.refined.kept.lock().get(&*name);
-        let built = match known {
-            Some(known) => known,
-            None => {
-                let built = Arc::new(refined.build(endpoint, columns)?);
-                if refined.values.len() <= MOST_VALUES && refined.text.len() <= LONGEST_TEXT {
-                    self.refined.kept.lock().insert(name.into(), Arc::clone(&built), false, |_| {});
-                }
-                built
+/// Reads what a request asks of an endpoint's rows. `None`: nothing, so the endpoint itself
+/// answers it.
+///
+/// # Errors
+/// 400: it asks for something that the endpoint doesn't have. Those of the source, if the
+/// columns aren't known yet.
+pub(super) async fn refine<B>(
+    app: &App,
+    found: &Match<'_>,
+    request: &Request<B>,
+    body: Option<&mut BodyParams>,
+) -> Result<Option<Refined>, Error> {
+    let index = found.endpoint;
+    let own = &app.config.endpoints[index];
+    let fresh = app.refined.fresh(index, own);
+    let endpoint = fresh.as_deref().unwrap_or(own);
+    let Some(settings) = endpoint.refine_settings() else { return Ok(None) };
+    let query = request.uri().query();
+    params::check_pairs(query)?;
+    // A preference never makes a request fail.
+    let preferred = preferred_total(request.headers()).filter(|kind| {
+        settings.check_total(*kind).is_ok() && !follows(query.unwrap_or_default(), body.as_deref())
+    });
+    let only_row = wants_only_row(endpoint, &found.suffix, request, body.as_deref());
+    let is_page = !only_row && wants_page(endpoint, &found.suffix, request);
+    let Split { mut asked, nulls, rest: query } = split(&endpoint.params, query.unwrap_or_default(), body)?;
+    let preferred = preferred.filter(|_| !asked.iter().any(|(name, _)| name == filter::COUNT));
+    if let Some(kind) = preferred {
+        asked.push((filter::COUNT.to_owned(), kind.name().to_owned()));
+    }
+    if asked.is_empty() && nulls.is_empty() && !only_row && !is_page {
+        return Ok(None);
+    }
+    let results = results_of(app, index).await?;
+    let columns = results.first().and_then(Option::as_ref).and_then(Columns::own).unwrap_or_default();
+    check_names(&asked, &nulls, endpoint, settings, columns)?;
+    let row_limit = if is_page { limit_page(&mut asked, settings) } else { RowLimit::Own };
+    let pairs = asked.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let asked = filter::read(pairs).map_err(Error::invalid_parameters)?;
+    let asked = Refinement { only_row, ..asked };
+    let refined = settings.refine(endpoint, columns, &asked)?;
+    let refined = if *request.method() == Method::HEAD { refined.only_total() } else { refined };
+    let name = format!("{index} {}", refined.text);
+    let known = app.refined.kept.lock().get(&*name);
+    let built = match known {
+        Some(known) => known,
+        None => {
+            let built = Arc::new(refined.build(endpoint, columns)?);
+            if refined.values.len() <= MOST_VALUES && refined.text.len() <= LONGEST_TEXT {
+                app.refined.kept.lock().insert(name.into(), Arc::clone(&built), false, |_| {});
             }
-        };
-        let Refinement { order, limit, offset, total, .. } = asked;
-        let is_fixed = !order.is_empty() || offset.is_some() || total.is_some() || only_row;
-        let rows = |rows: i64| u64::try_from(rows).unwrap_or_default();
-        let most = if only_row { Some(1) } else { limit.map(rows) };
-        let page = RowPage { first: offset.map_or(0, rows), most };
-        let has_own_limit = settings.has_limit;
-        Ok(Some(Refined {
-            endpoint: built,
-            values: refined.values,
-            query,
-            is_fixed,
-            is_sorted_in_place: !order.is_empty() && settings.sorts_in_place(),
-            total: total.map(|_| Box::new(Total { page, has_own_limit, preferred })),
-            limit: row_limit,
-        }))
-    }
+            built
+        }
+    };
+    let Refinement { order, limit, offset, total, .. } = asked;
+    let is_fixed = !order.is_empty() || offset.is_some() || total.is_some() || only_row;
+    let rows = |rows: i64| u64::try_from(rows).unwrap_or_default();
+    let most = if only_row { Some(1) } else { limit.map(rows) };
+    let page = RowPage { first: offset.map_or(0, rows), most };
+    let has_own_limit = settings.has_limit;
+    Ok(Some(Refined {
+        endpoint: built,
+        values: refined.values,
+        query,
+        is_fixed,
+        is_sorted_in_place: !order.is_empty() && settings.sorts_in_place(),
+        total: total.map(|_| Box::new(Total { page, has_own_limit, preferred })),
+        limit: row_limit,
+    }))
+}
 
-    /// The columns of an endpoint's only statement, which the database reports if they aren't known.
-    async fn results_of(&self, index: usize) -> Result<Arc<ResultColumns>, Error> {
-        if let Some(known) = self.columns.of(index).filter(|known| known.iter().all(Option::is_some)) {
-            return Ok(known);
-        }
-        let endpoint = &self.config.endpoints[index];
-        let columns = check::prepare(endpoint, 0, self.source(&endpoint.source)).await?;
-        Ok(self.columns.note(index, vec![Some(columns)]))
+/// The columns of an endpoint's only statement, which the database reports if they aren't known.
+async fn results_of(app: &App, index: usize) -> Result<Arc<ResultColumns>, Error> {
+    if let Some(known) = app.columns.of(index).filter(|known| known.iter().all(Option::is_some)) {
+        return Ok(known);
     }
+    let endpoint = &app.config.endpoints[index];
+    let columns = check::prepare(endpoint, 0, app.source(&endpoint.source)).await?;
+    Ok(app.columns.note(index, vec![Some(columns)]))
+}
 
-    /// The error of a request for an endpoint with filters. If its columns were altered, its filters
-    /// were written for other types, and the next attempt may succeed.
-    pub(super) async fn unless_altered(&self, index: usize, error: Error) -> Error {
-        match is_about_columns(&error) && self.reread_columns(index).await {
-            true => altered(&error),
-            false => error,
-        }
+/// The error of a request for an endpoint with filters. If its columns were altered, its filters
+/// were written for other types, and the next attempt may succeed.
+pub(super) async fn unless_altered(app: &App, index: usize, error: Error) -> Error {
+    match is_about_columns(&error) && reread_columns(app, index).await {
+        true => altered(&error),
+        false => error,
     }
+}
 
-    /// Reads the columns of an endpoint with filters again, unless they were just read. True if they
-    /// are others.
-    async fn reread_columns(&self, index: usize) -> bool {
-        let endpoint = &self.config.endpoints[index];
-        if endpoint.refine_settings().is_none() {
-            return false;
-        }
-        // Requests for other endpoints don't wait, because their databases may be faster.
-        let last = Arc::clone(self.refined.reread.lock().entry(index).or_default());
-        let mut last = last.lock().await;
-        if let Some(reread) = last.filter(|reread| reread.at.elapsed() < REREAD_EVERY) {
-            return reread.changed;
-        }
-        let Some(before) = self.columns.of(index) else { return false };
-        let [Some(Columns::Own(before))] = &*before else { return false };
-        let fresh = fresh(endpoint);
-        let changed = match check::prepare(&fresh, 0, self.source(&endpoint.source)).await {
-            Ok(Columns::Own(columns)) if columns != *before => {
-                self.columns.note(index, vec![Some(Columns::Own(columns))]);
-                self.refined.fresh.lock().insert(index, fresh);
-                true
-            }
-            _ => false,
-        };
-        *last = Some(Reread { at: Instant::now(), changed });
-        changed
+/// Reads the columns of an endpoint with filters again, unless they were just read. True if they
+/// are others.
+async fn reread_columns(app: &App, index: usize) -> bool {
+    let endpoint = &app.config.endpoints[index];
+    if endpoint.refine_settings().is_none() {
+        return false;
     }
+    // Requests for other endpoints don't wait, because their databases may be faster.
+    let last = Arc::clone(app.refined.reread.lock().entry(index).or_default());
+    let mut last = last.lock().await;
+    if let Some(reread) = last.filter(|reread| reread.at.elapsed() < REREAD_EVERY) {
+        return reread.changed;
+    }
+    let Some(before) = app.columns.of(index) else { return false };
+    let [Some(Columns::Own(before))] = &*before else { return false };
+    let fresh = fresh(endpoint);
+    let changed = match check::prepare(&fresh, 0, app.source(&endpoint.source)).await {
+        Ok(Columns::Own(columns)) if columns != *before => {
+            app.columns.note(index, vec![Some(Columns::Own(columns))]);
+            app.refined.fresh.lock().insert(index, fresh);
+            true
+        }
+        _ => false,
+    };
+    *last = Some(Reread { at: Instant::now(), changed });
+    changed
 }
 
 impl RefinedEndpoints {

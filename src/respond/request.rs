@@ -36,8 +36,6 @@ pub(super) struct StreamRequest<'a> {
     pub(super) reading: RowsRequest,
     /// Tells if the request waits for future rows.
     pub(super) followed: FollowMode,
-    /// The query of its URL.
-    pub(super) url_query: Option<&'a str>,
     pub(super) vary_accept: bool,
     /// True if a header can ask for a range of its rows.
     pub(super) vary_range: bool,
@@ -64,7 +62,7 @@ pub(super) struct StreamRequest<'a> {
 pub(super) fn read_stream_request<'a>(
     endpoint: &'a Endpoint,
     found: &Match<'_>,
-    request: &'a Request<Arrival>,
+    request: &Request<Arrival>,
     claims: Option<&Claims>,
     body: Option<&BodyParams>,
     refined: Option<&Refined>,
@@ -127,14 +125,12 @@ pub(super) fn read_stream_request<'a>(
     let page = endpoint.key().and_then(|key| endpoint.page_of(key.statement, &values));
     let total = refined.and_then(|refined| refined.total.as_ref());
     let counted = total.map(|total| Box::new(total.of_response(page, reading.after.is_some())));
-    let url_query = request.uri().query();
     let index = found.endpoint;
     Ok(StreamRequest {
         endpoint,
         index,
         reading,
         followed,
-        url_query,
         vary_accept,
         vary_range: false,
         encoding,

@@ -14,9 +14,7 @@ use rowstream_core::diagnostic::shown;
 use rowstream_core::params::{self, BodyParams, BodyType, memory_of_values};
 use tokio::time::timeout;
 
-use super::app::App;
-use super::arrival::{self, Arrival};
-use super::tracker::RequestTracker;
+use super::exchange::Exchange;
 use crate::admission::Holder;
 use crate::endpoint::Endpoint;
 use crate::negotiate;
@@ -31,7 +29,7 @@ pub(crate) fn has_body(method: &Method) -> bool {
     *method == Method::POST || method.as_str() == QUERY
 }
 
-impl App {
+impl Exchange<'_> {
     /// Reads the parameters in the body of a request. `None`: the body is empty. Its memory counts as
     /// the client's until the request is admitted.
     ///
@@ -39,22 +37,20 @@ impl App {
     /// 400: it isn't valid. 408: it doesn't arrive in time. 413: it's too long. 415: it's of another
     /// type. 503: there's no memory for it.
     pub(super) async fn read_body<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
-        &self,
-        request: &Request<Arrival>,
+        &mut self,
         body: &mut B,
-        tracker: &mut RequestTracker,
     ) -> Result<Option<Box<BodyParams>>, Error> {
-        let kind = body_type(request.headers());
+        let headers = self.request.headers();
+        let kind = body_type(headers);
         // A client that waits for `100 Continue` gets a refusal instead. Of other clients, the body is
         // read first, because it's on its way and may be empty.
-        let kind = if request.headers().contains_key(header::EXPECT) { Ok(kind?) } else { kind };
-        if tracker.permit.is_none() {
-            tracker.permit =
-                Some(self.admission.holding_for(arrival::network(&self.config.limits.proxies, request)));
+        let kind = if headers.contains_key(header::EXPECT) { Ok(kind?) } else { kind };
+        let length = headers.get(header::CONTENT_LENGTH).cloned();
+        if self.tracker.permit.is_none() {
+            self.tracker.permit = Some(self.app.admission.holding_for(self.network()));
         }
-        let limit = self.config.limits.header_timeout;
-        let length = request.headers().get(header::CONTENT_LENGTH).cloned();
-        let received = timeout(limit, self.receive(body, tracker));
+        let limit = self.app.config.limits.header_timeout;
+        let received = timeout(limit, self.receive(body));
         let bytes = received.await.map_err(|_| {
             let message = format!("the body of the request was not complete within {limit:?}");
             Error::new("body_timeout", StatusCode::REQUEST_TIMEOUT, message)
@@ -68,18 +64,17 @@ impl App {
             return Ok(None);
         }
         let kind = kind?;
-        self.hold_body(memory_of_values(&bytes), tracker)?;
+        self.hold_body(memory_of_values(&bytes))?;
         let read = BodyParams::read(kind, &bytes).map_err(|why| invalid(&why))?;
         Ok(Some(Box::new(read)))
     }
 
     /// Receives a whole body. If the client leaves meanwhile, that's how the request ended.
     async fn receive<B: Body<Data: Buf, Error: StdError + 'static> + Unpin>(
-        &self,
+        &mut self,
         body: &mut B,
-        tracker: &mut RequestTracker,
     ) -> Result<Bytes, Error> {
-        let most = self.config.limits.max_body;
+        let most = self.app.config.limits.max_body;
         let is_too_long = |bytes: u64| bytes > most as u64;
         if is_too_long(body.size_hint().lower()) {
             return Err(longer_than(most));
@@ -89,7 +84,7 @@ impl App {
             let frame = frame.map_err(|error| match is_malformed(&error) {
                 true => invalid("its chunks or its length aren't HTTP"),
                 false => {
-                    tracker.outcome = Some(Outcome::Aborted);
+                    self.tracker.outcome = Some(Outcome::Aborted);
                     invalid("it ended early")
                 }
             })?;
@@ -97,20 +92,21 @@ impl App {
             if is_too_long((bytes.len() + data.remaining()) as u64) {
                 return Err(longer_than(most));
             }
-            self.hold_body(data.remaining(), tracker)?;
+            self.hold_body(data.remaining())?;
             bytes.put(data);
         }
         Ok(bytes.freeze())
     }
 
-    fn hold_body(&self, bytes: usize, tracker: &mut RequestTracker) -> Result<(), Error> {
-        if bytes > self.admission.share() {
+    fn hold_body(&mut self, bytes: usize) -> Result<(), Error> {
+        let admission = &self.app.admission;
+        if bytes > admission.share() {
             let message = "the values in the body need more memory than one client may have";
             return Err(too_long(message).hint("send fewer parameters, or raise `memory`"));
         }
-        let Some(permit) = &mut tracker.permit else { return Ok(()) };
-        self.admission.widen(permit, bytes, Holder::Client)?;
-        tracker.body_memory += bytes;
+        let Some(permit) = &mut self.tracker.permit else { return Ok(()) };
+        admission.widen(permit, bytes, Holder::Client)?;
+        self.tracker.body_memory += bytes;
         Ok(())
     }
 }

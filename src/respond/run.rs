@@ -7,13 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Response, header};
+use http::{HeaderMap, Response, header};
 use rowstream_core::Error;
-use rowstream_core::client::Client;
 use rowstream_core::error::SOURCE_UNAVAILABLE;
 use rowstream_core::lock::Mutex;
 use rowstream_core::params::ParamValue;
-use rowstream_core::pool::Waiter;
 
 use super::app::App;
 use super::body::AnswerBody;
@@ -34,152 +32,152 @@ use crate::endpoint::{FollowMode, Handler, SlowClients, SourceRef, Statement};
 use crate::outcome::RowCounts;
 use crate::source::Source;
 use crate::spool::spill::{Spill, SpillTime};
-use crate::spool::whole;
 use crate::stream::{self, Heartbeat, LookedUpRow, LookupResult, RowStream, RowsRequest};
 
 /// A whole answer up to this length fits the buffers on its path, so no client can hold it up.
 const LARGE: usize = 64 * 1024;
 
-impl App {
-    /// The most memory that a stream may use, in bytes; 0 if memory has no limit.
-    pub(super) fn budget(&self, request: &StreamRequest<'_>) -> usize {
-        if self.config.limits.memory.is_none() {
-            return 0;
-        }
-        let source = self.config.source(&request.endpoint.source);
-        let budget =
-            memory::budget(request.endpoint, source, request.reading.format, request.coding(STREAMED));
-        budget + if request.waits().is_some() { whole::IN_MEMORY } else { 0 }
-    }
+/// An admitted request for rows. It runs the statements, and then holds their result or begins a stream.
+pub(super) struct AdmittedRequest<'a> {
+    pub(super) app: &'a App,
+    pub(super) tracker: &'a mut RequestTracker,
+    pub(super) request: &'a StreamRequest<'a>,
+    /// The values of its parameters, until its statements have them.
+    pub(super) values: Vec<ParamValue>,
+    /// The query of its URL.
+    pub(super) url_query: Option<&'a str>,
+    /// When its time limits begin: with the request, or with the last reading of a long poll.
+    pub(super) begun: Instant,
+}
 
-    /// Answers a request that was admitted. From now on the watchdog ends the answer if it takes
-    /// too long or its client is too slow.
-    pub(super) async fn answer_stream(
-        &self,
-        request: StreamRequest<'_>,
-        tracker: &mut RequestTracker,
-        mut begun: Instant,
-        looked_up: Option<Box<LookupResult>>,
-    ) -> Result<Response<AnswerBody>, Error> {
-        let (total, slow_clients) = (request.timeout().total, request.endpoint.response.slow_clients);
-        let answer = self.run(request, tracker, &mut begun, looked_up).await?;
-        limit(tracker, &answer, begun, total);
-        let comes_in_chunks = matches!(answer.body(), AnswerBody::Stream(_) | AnswerBody::File(_));
-        if let (true, SlowClients::MinRate(rate)) = (comes_in_chunks, slow_clients) {
-            tracker.watchdog.set_min_rate(rate);
-        }
-        Ok(answer)
-    }
-
-    /// Breaks with the answer of a lookup that failed, or whose row is the whole answer. Continues
-    /// with the result of any other lookup.
-    pub(super) fn answer_lookup(
-        &self,
-        request: &StreamRequest<'_>,
-        tracker: &mut RequestTracker,
-        begun: Instant,
-        looked_up: Result<Option<LookupResult>, Error>,
-    ) -> ControlFlow<Result<Response<AnswerBody>, Error>, Option<Box<LookupResult>>> {
-        let looked_up = match looked_up {
-            Ok(Some(LookupResult::Row(mut row))) => {
-                match self.answer_row(request, tracker, begun, &mut row) {
-                    Some(answer) => return ControlFlow::Break(answer),
-                    None => Some(LookupResult::Row(row)),
-                }
-            }
-            Ok(looked_up) => looked_up,
-            Err(error) => return ControlFlow::Break(Err(error)),
+impl AdmittedRequest<'_> {
+    /// Answers with the row of a lookup, or else with the rows of all statements.
+    pub(super) async fn answer(&mut self) -> Result<Response<AnswerBody>, Error> {
+        let looked_up = match self.lookup() {
+            Some(lookup) => Some(Box::pin(self.look_up(lookup)).await?),
+            None => None,
         };
-        ControlFlow::Continue(looked_up.map(Box::new))
-    }
-
-    /// Answers a lookup whose row has arrived; `None` if its answer needs more than the row.
-    fn answer_row(
-        &self,
-        request: &StreamRequest<'_>,
-        tracker: &mut RequestTracker,
-        begun: Instant,
-        row: &mut LookedUpRow,
-    ) -> Option<Result<Response<AnswerBody>, Error>> {
-        if request.asked.framed.is_some() {
-            return None;
-        }
-        let written = row.body(request.endpoint, &request.reading)?;
-        tracker.entry.times = row.times();
-        tracker.meter.first_row(&row.times());
-        let answer = written.and_then(|(body, rows)| {
-            tracker.entry.rows = RowCounts::of(rows);
-            let answer = whole_body(request, body, |took| {
-                row.compressed(took);
-                tracker.entry.times = row.times();
-            })?;
-            limit(tracker, &answer, begun, request.timeout().total);
-            Ok(answer)
-        });
-        Some(answer)
+        let looked_up = match self.answer_lookup(looked_up) {
+            ControlFlow::Break(answer) => return answer,
+            ControlFlow::Continue(looked_up) => looked_up,
+        };
+        // Boxed, so that lookups and idle connections don't carry the state of statements.
+        Box::pin(self.answer_stream(looked_up)).await
     }
 
     /// The statement of a request that is one lookup, which runs before everything else. With
     /// several hosts it doesn't, because another host may have to be tried with all its state.
-    pub(super) fn lookup<'a>(&self, request: &StreamRequest<'a>) -> Option<&'a Statement> {
-        let has_one = self.source(&request.endpoint.source).hosts() == 1;
+    fn lookup(&self) -> Option<&Statement> {
+        let request = self.request;
+        let has_one = self.app.source(&request.endpoint.source).hosts() == 1;
         let wanted = || stream::lookup(request.endpoint, &request.reading);
         (has_one && request.followed == FollowMode::No).then(wanted).flatten()
     }
 
     /// Looks up the row of [a lookup](Self::lookup). Nothing else is created before that, because a
     /// thousand lookups may wait.
-    pub(super) async fn look_up(
-        &self,
-        request: &StreamRequest<'_>,
-        statement: &Statement,
-        waiter: &Waiter,
-        begun: Instant,
-    ) -> Result<LookupResult, Error> {
-        let source = self.source_as(&request.endpoint.source, request.actor.as_ref())?;
-        let looked_up = stream::look_up(waiter.begun(begun.into()), &source, statement, &request.values);
+    async fn look_up(&self, statement: &Statement) -> Result<LookupResult, Error> {
+        let Self { app, request, begun, .. } = *self;
+        let source = app.source_as(&request.endpoint.source, request.actor.as_ref())?;
+        let patience = self.tracker.waiter.begun(begun.into());
+        let looked_up = stream::look_up(patience, &source, statement, &self.values);
         request.timeout().until_row(begun, pin!(looked_up)).await
     }
 
-    /// Runs the statements up to the first chunk, or to the end if the client waits for that.
-    async fn run(
-        &self,
-        mut request: StreamRequest<'_>,
-        tracker: &mut RequestTracker,
-        begun: &mut Instant,
+    /// Breaks with the answer of a lookup whose row is the whole answer. Continues with the result
+    /// of any other lookup.
+    fn answer_lookup(
+        &mut self,
+        looked_up: Option<LookupResult>,
+    ) -> ControlFlow<Result<Response<AnswerBody>, Error>, Option<Box<LookupResult>>> {
+        let looked_up = match looked_up {
+            Some(LookupResult::Row(mut row)) => match self.answer_row(&mut row) {
+                Some(answer) => return ControlFlow::Break(answer),
+                None => Some(LookupResult::Row(row)),
+            },
+            looked_up => looked_up,
+        };
+        ControlFlow::Continue(looked_up.map(Box::new))
+    }
+
+    /// Answers a lookup whose row has arrived; `None` if its answer needs more than the row.
+    fn answer_row(&mut self, row: &mut LookedUpRow) -> Option<Result<Response<AnswerBody>, Error>> {
+        let request = self.request;
+        if request.asked.framed.is_some() {
+            return None;
+        }
+        let written = row.body(request.endpoint, &request.reading)?;
+        self.tracker.entry.times = row.times();
+        self.tracker.meter.first_row(&row.times());
+        let answer = written.and_then(|(body, rows)| {
+            self.tracker.entry.rows = RowCounts::of(rows);
+            let answer = whole_body(request, body, |took| {
+                row.compressed(took);
+                self.tracker.entry.times = row.times();
+            })?;
+            self.limit(&answer);
+            Ok(answer)
+        });
+        Some(answer)
+    }
+
+    /// Runs the statements. From now on the watchdog ends the answer if it takes too long or its
+    /// client is too slow.
+    async fn answer_stream(
+        &mut self,
         looked_up: Option<Box<LookupResult>>,
     ) -> Result<Response<AnswerBody>, Error> {
+        let answer = self.run(looked_up).await?;
+        self.limit(&answer);
+        let comes_in_chunks = matches!(answer.body(), AnswerBody::Stream(_) | AnswerBody::File(_));
+        if let (true, SlowClients::MinRate(rate)) =
+            (comes_in_chunks, self.request.endpoint.response.slow_clients)
+        {
+            self.tracker.watchdog.set_min_rate(rate);
+        }
+        Ok(answer)
+    }
+
+    /// Gives the watchdog a time limit. An answer that fits the buffers on its path needs none.
+    fn limit(&self, answer: &Response<AnswerBody>) {
+        let is_long = match answer.body() {
+            AnswerBody::Stream(_) | AnswerBody::File(_) => true,
+            AnswerBody::Whole(bytes) => bytes.len() > LARGE,
+            _ => false,
+        };
+        if let Some(total) = self.request.timeout().total.filter(|_| is_long) {
+            self.tracker.watchdog.limit(self.begun.into(), total);
+        }
+    }
+
+    /// Runs the statements up to the first chunk, or to the end if the client waits for that.
+    async fn run(&mut self, looked_up: Option<Box<LookupResult>>) -> Result<Response<AnswerBody>, Error> {
+        let Self { app, request, begun, .. } = *self;
         let timeout = request.timeout();
-        let values = std::mem::take(&mut request.values);
         let (mut stream, first) = match request.followed {
             // Boxed, like everything that few requests need, so that other requests don't carry its
             // state.
-            FollowMode::ByLongPoll => Box::pin(self.long_poll(&request, &values, tracker, begun)).await?,
+            FollowMode::ByLongPoll => Box::pin(self.long_poll()).await?,
             FollowMode::No | FollowMode::Continuously => {
-                match self.source(&request.endpoint.source).hosts() {
-                    1 => {
-                        let opened = pin!(self.open(&request, values, tracker, looked_up));
-                        timeout.until_row(*begun, opened).await?
-                    }
-                    hosts => {
-                        let opened = self.open_at_one_of(hosts, &request, values, tracker);
-                        timeout.until_row(*begun, Box::pin(opened)).await?
-                    }
+                let values = std::mem::take(&mut self.values);
+                match app.source(&request.endpoint.source).hosts() {
+                    1 => timeout.until_row(begun, pin!(self.open(values, looked_up))).await?,
+                    hosts => timeout.until_row(begun, Box::pin(self.open_at_one_of(hosts, values))).await?,
                 }
             }
         };
+        let coding = request.coding(STREAMED);
         if request.endpoint.has_only_total() {
-            let mut response = head(&request, request.coding(STREAMED));
-            tell_total(&request, &stream, response.headers_mut());
+            let mut response = head(request, coding);
+            tell_total(request, &stream, response.headers_mut());
             return Ok(response.map(|()| AnswerBody::Nothing));
         }
         if stream.is_done() && stream.rows() == 0 && request.ends_events() {
             return Ok(no_more_events());
         }
         if stream.is_done() {
-            return whole(&request, first, &mut stream, tracker);
+            return self.answer_whole(first, &mut stream);
         }
-        let coding = request.coding(STREAMED);
         let (first, compressor) = match coding {
             Some(coding) => (None, Some(Compressor::new(coding, first)?)),
             None => (Some(first), None),
@@ -200,40 +198,38 @@ impl App {
             trailers: false,
         };
         if let Some(waits) = request.waits() {
-            let held = Box::pin(self.hold(&request, waits, coding, streaming, tracker));
-            return timeout.until_end(*begun, held).await;
+            let begun = self.begun;
+            let held = Box::pin(self.hold(waits, coding, streaming));
+            return timeout.until_end(begun, held).await;
         }
-        self.begin_stream(&request, coding, streaming, tracker)
+        self.begin_stream(coding, streaming)
     }
 
     /// Begins the statements like [`open`](Self::open). If a host fails before the first chunk,
     /// tries another one, which is safe because statements only read.
     async fn open_at_one_of(
-        &self,
+        &mut self,
         hosts: usize,
-        request: &StreamRequest<'_>,
         values: Vec<ParamValue>,
-        tracker: &mut RequestTracker,
     ) -> Result<(RowStream, Bytes), Error> {
         for _ in 1..hosts {
-            match self.open(request, values.clone(), tracker, None).await {
+            match self.open(values.clone(), None).await {
                 Err(error) if error.code() == SOURCE_UNAVAILABLE => {}
                 opened => return opened,
             }
         }
-        self.open(request, values, tracker, None).await
+        self.open(values, None).await
     }
 
     /// Begins the statements, and waits for the first chunk.
     pub(super) async fn open(
-        &self,
-        request: &StreamRequest<'_>,
+        &mut self,
         values: Vec<ParamValue>,
-        tracker: &mut RequestTracker,
         looked_up: Option<Box<LookupResult>>,
     ) -> Result<(RowStream, Bytes), Error> {
-        let source = self.source(&request.endpoint.source);
-        let client = tracker.waiter.client();
+        let Self { app, request, .. } = *self;
+        let source = app.source(&request.endpoint.source);
+        let client = self.tracker.waiter.client();
         let upstream = match source {
             Source::Upstream(source) => {
                 Some(Source::Upstream(source.on_behalf_of(client, request.forwarded())))
@@ -242,19 +238,19 @@ impl App {
         };
         let source = match upstream {
             Some(upstream) => Cow::Owned(upstream),
-            None => self.source_as(&request.endpoint.source, request.actor.as_ref())?,
+            None => app.source_as(&request.endpoint.source, request.actor.as_ref())?,
         };
         let source = &*source;
         let follower = match request.followed {
-            FollowMode::Continuously => Some(Box::pin(self.follower(request, &values, tracker)).await?),
+            FollowMode::Continuously => Some(Box::pin(self.follower(&values)).await?),
             FollowMode::No | FollowMode::ByLongPoll => None,
         };
-        let reading = RowsRequest { upstreams: self.upstreams(client, request)?, ..request.reading.clone() };
+        let reading = RowsRequest { upstreams: self.upstreams()?, ..request.reading.clone() };
         let turn = if request.followed == FollowMode::No { None } else { source.turn().await };
+        let waiter = &self.tracker.waiter;
         let mut stream =
-            RowStream::open_for(&tracker.waiter, request.endpoint, source, reading, values, looked_up)
-                .await?;
-        stream.tell(self.detail, request.given());
+            RowStream::open_for(waiter, request.endpoint, source, reading, values, looked_up).await?;
+        stream.tell(app.detail, request.given());
         drop(turn);
         let heartbeat = Heartbeat::of(request.reading.format, request.endpoint.response.heartbeat);
         if let Some(follower) = follower {
@@ -264,45 +260,60 @@ impl App {
             let frames = Frames::new(framing, tag, request.reading.options);
             stream.frame(frames, request.asked.digest, heartbeat);
         }
-        let first = opening::first_chunk(&mut stream, tracker).await?;
+        let first = opening::first_chunk(&mut stream, self.tracker).await?;
         Ok((stream, first))
     }
 
-    /// The upstreams that are called for each row, on behalf of a client.
-    fn upstreams(
-        &self,
-        client: Client,
-        request: &StreamRequest<'_>,
-    ) -> Result<Box<[rowstream_upstream::Source]>, Error> {
-        let Some(calls) = request.endpoint.per_row() else { return Ok(Box::default()) };
+    /// The upstreams that are called for each row, on behalf of the client.
+    fn upstreams(&self) -> Result<Box<[rowstream_upstream::Source]>, Error> {
+        let Some(calls) = self.request.endpoint.per_row() else { return Ok(Box::default()) };
+        let client = self.tracker.waiter.client();
         let open = |source: &SourceRef| {
-            Ok(self.source(source).upstream()?.on_behalf_of(client, request.forwarded()))
+            Ok(self.app.source(source).upstream()?.on_behalf_of(client, self.request.forwarded()))
         };
         calls.sources.iter().map(open).collect()
+    }
+
+    /// Answers with a result that is complete.
+    fn answer_whole(&mut self, body: Bytes, stream: &mut RowStream) -> Result<Response<AnswerBody>, Error> {
+        let mut response = whole_body(self.request, body, |took| {
+            stream.compressed(took);
+            self.tracker.note(stream);
+        })?;
+        self.tell_result(stream, response.headers_mut());
+        Ok(response)
+    }
+
+    /// Adds the headers that are known after the last row.
+    pub(super) fn tell_result(&self, stream: &RowStream, headers: &mut HeaderMap) {
+        tell_page(self.url_query, stream, headers);
+        tell_total(self.request, stream, headers);
+        tell_parts(stream, headers);
     }
 
     /// An answer that is sent while its rows arrive. It has an id, and trailers if the client
     /// accepts them.
     pub(super) fn begin_stream(
-        &self,
-        request: &StreamRequest<'_>,
+        &mut self,
         coding: Option<Coding>,
         mut streaming: ActiveStream,
-        tracker: &mut RequestTracker,
     ) -> Result<Response<AnswerBody>, Error> {
+        let Self { app, request, .. } = *self;
+        let spill = self.spill();
+        let tracker = &mut *self.tracker;
         let mut response = head(request, coding);
         let watchdog = Arc::downgrade(&tracker.watchdog);
         let stop = move |id| watchdog.upgrade().is_some_and(|watchdog| watchdog.stop(id));
         let (path, format, rows) =
             (&request.endpoint.path, request.reading.format.name(), streaming.stream.counts());
-        let stream = self.state.streams.begin(path, format, rows, stop)?;
+        let stream = app.state.streams.begin(path, format, rows, stop)?;
         tracker.watchdog.stream(stream.id());
         stream.id().tell(STREAM, response.headers_mut());
         tell_root(request, response.headers_mut());
         wire::correct(&streaming.stream, response.headers_mut());
         tracker.entry.stream = Some(stream.id());
         tracker.stream = Some(stream);
-        tracker.meter.begin_stream(self.series(tracker.meter.subject));
+        tracker.meter.begin_stream(app.series(tracker.meter.subject));
         tell_parts(&streaming.stream, response.headers_mut());
         tell_total(request, &streaming.stream, response.headers_mut());
         streaming.trailers = request.asked.trailers;
@@ -317,7 +328,7 @@ impl App {
             }
         }
         hold::tell_streamed(request, &mut response);
-        streaming.spill = self.spill(request);
+        streaming.spill = spill;
         let spills = streaming.spill.is_some();
         let streaming = Arc::new(Mutex::new(streaming));
         if spills {
@@ -328,56 +339,27 @@ impl App {
 
     /// Spills the rows of a stream whose client is behind. An upstream's rows aren't spilled unless
     /// the endpoint says so, because no request waits long for the upstream's connections.
-    fn spill(&self, request: &StreamRequest<'_>) -> Option<Box<Spill>> {
-        let endpoint = request.endpoint;
+    fn spill(&self) -> Option<Box<Spill>> {
+        let (app, endpoint) = (self.app, self.request.endpoint);
         let (spills, spare) = match (endpoint.response.slow_clients, &endpoint.handler) {
             (SlowClients::Spill, _) => (SpillTime::WhenSlow, 0),
             (SlowClients::Hold | SlowClients::MinRate(_), Handler::Sql(_)) => {
-                (SpillTime::WhenWanted, self.spilled_budget(request))
+                (SpillTime::WhenWanted, self.spilled_budget())
             }
             (SlowClients::Hold | SlowClients::MinRate(_), _) => return None,
         };
-        let (settings, used) = (&self.config.limits.spooling, &self.state.spooled);
-        Some(Box::new(Spill::new(spills, settings, used, Box::new(self.admission.spare(spare)))))
+        let (settings, used) = (&app.config.limits.spooling, &app.state.spooled);
+        Some(Box::new(Spill::new(spills, settings, used, Box::new(app.admission.spare(spare)))))
     }
 
     /// The additional memory of a stream once it's spilled, in bytes; 0 if memory has no limit.
-    fn spilled_budget(&self, request: &StreamRequest<'_>) -> usize {
-        if self.config.limits.memory.is_none() {
+    fn spilled_budget(&self) -> usize {
+        let (config, endpoint) = (&self.app.config, self.request.endpoint);
+        if config.limits.memory.is_none() {
             return 0;
         }
-        let source = self.config.source(&request.endpoint.source);
-        memory::spilled(request.endpoint, source, request.reading.format)
+        memory::spilled(endpoint, config.source(&endpoint.source), self.request.reading.format)
     }
-}
-
-/// Gives the watchdog a time limit. An answer that fits the buffers on its path needs none.
-fn limit(tracker: &RequestTracker, answer: &Response<AnswerBody>, begun: Instant, total: Option<Duration>) {
-    let is_long = match answer.body() {
-        AnswerBody::Stream(_) | AnswerBody::File(_) => true,
-        AnswerBody::Whole(bytes) => bytes.len() > LARGE,
-        _ => false,
-    };
-    if let Some(total) = total.filter(|_| is_long) {
-        tracker.watchdog.limit(begun.into(), total);
-    }
-}
-
-/// Answers with a result that is complete.
-fn whole(
-    request: &StreamRequest<'_>,
-    body: Bytes,
-    stream: &mut RowStream,
-    tracker: &mut RequestTracker,
-) -> Result<Response<AnswerBody>, Error> {
-    let mut response = whole_body(request, body, |took| {
-        stream.compressed(took);
-        tracker.note(stream);
-    })?;
-    tell_page(request, stream, response.headers_mut());
-    tell_total(request, stream, response.headers_mut());
-    tell_parts(stream, response.headers_mut());
-    Ok(response)
 }
 
 /// Answers with this body. It's compressed if that's worthwhile, and `compressed` then gets the
@@ -406,27 +388,28 @@ mod tests {
     use hyper::body::Incoming;
 
     use super::*;
+    use crate::respond::respond_within;
 
     /// The bytes of the future that `_call` makes.
-    fn size_of<A, B, C, D, E, F: Future>(_call: impl FnOnce(A, B, C, D, E) -> F) -> usize {
-        std::mem::size_of::<F>()
+    fn bytes<A, B, F: Future>(_call: impl FnOnce(A, B) -> F) -> usize {
+        size_of::<F>()
     }
 
     /// Each request moves its future. A lookup once moved ten kilobytes, most of them for opening a
     /// connection.
     #[test]
     fn what_a_request_carries_is_small() {
-        let size = size_of(App::answer_stream);
+        let size = bytes(AdmittedRequest::answer_stream);
         assert!(size <= 4 * 1024, "{size}");
     }
 
     /// For larger allocations, glibc searches its free memory, which costs several times as much.
     #[test]
     fn what_a_lookup_waits_in_is_small() {
-        fn size_of_request<A, B, C, F: Future>(_call: impl FnOnce(A, B, C) -> F) -> usize {
-            std::mem::size_of::<F>()
+        fn bytes_of_request<A, B, C, D, F: Future>(_call: impl FnOnce(A, B, C, D) -> F) -> usize {
+            size_of::<F>()
         }
-        let sizes = [size_of_request(App::respond_within::<Incoming>), size_of(App::look_up)];
+        let sizes = [bytes_of_request(respond_within::<Incoming>), bytes(AdmittedRequest::look_up)];
         assert!(sizes.iter().all(|size| *size <= 1000), "{sizes:?}");
     }
 }
