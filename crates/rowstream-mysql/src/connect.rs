@@ -424,7 +424,8 @@ async fn greeting(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Greeting, 
 /// - a statement sees the rows that were committed before it. With `autocommit = 0` or
 ///   `completion_type = 1`, a transaction would stay open, and its snapshot with it;
 /// - `group_concat` and similar functions return the whole value, or a row that is too long for us
-///   ([`SORT_KEY`] does the same for sort orders).
+///   ([`SORT_KEY`] does the same for sort orders). MySQL 8 computes the greatest of a signed and an unsigned number as
+///   a decimal, which can't be a setting, so we cast it.
 ///
 /// A session only reads. The database shouldn't judge how slowly clients take their rows, so it
 /// waits for them as long as it can.
@@ -443,8 +444,8 @@ fn session_settings(
             "set names utf8mb4, time_zone = '+00:00', net_write_timeout = 31536000, autocommit = 1, \
              completion_type = 0, sql_select_limit = 18446744073709551615 \
              /*M!100202 , max_recursive_iterations = 4294967295 */, \
-             group_concat_max_len = greatest(@@group_concat_max_len, {max_row_bytes}), \
-             max_sort_length = greatest(@@max_sort_length, {SORT_KEY}), sql_mode = \
+             group_concat_max_len = cast(greatest(@@group_concat_max_len, {max_row_bytes}) as unsigned), \
+             max_sort_length = cast(greatest(@@max_sort_length, {SORT_KEY}) as unsigned), sql_mode = \
              if(@@sql_mode regexp 'ANSI|NO_BACKSLASH|EMPTY_STRING|ORACLE|DB2|MAXDB|MSSQL|POSTGRESQL', \
              'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', @@sql_mode){timeout}"
         ),
