@@ -308,6 +308,124 @@ async fn changes_of_procedures_of_mariadb_end_with_their_request() {
     assert_eq!(text(&server, "/written").await, "[{\"v\":1},{\"v\":1}]");
 }
 
+/// A function could cut the next list on its connection: it set `sql_select_limit`, and the statement that calls
+/// it, or a view, doesn't show that. Other settings, variables and locks reached the next request, too.
+#[tokio::test]
+async fn effects_of_functions_and_views_of_mariadb_end_with_their_request() {
+    let db = MariaDb::script(
+        "create table t(id int primary key); insert into t values (1), (2), (3);
+         delimiter $$
+         create function cuts() returns int begin set session sql_select_limit = 1; return 1; end $$
+         create function zone() returns int begin set time_zone = '+05:00'; return 1; end $$
+         create function sets() returns int begin set @x = 5; return 1; end $$
+         create function selects() returns int begin select 5 into @x; return 1; end $$
+         create function inserts() returns int return last_insert_id(7) - 6 $$
+         create function locks() returns int return get_lock(concat(database(), '.a'), 0) $$
+         create function enters() returns int begin return locks(); end $$
+         create function writes() returns int begin set session tx_read_only = 0; return 1; end $$
+         create function fails() returns int begin
+           set session sql_select_limit = 1; signal sqlstate '45000' set message_text = 'no'; return 1; end $$
+         create function kept() returns int return @x $$
+         create view of_function as select cuts() as x $$
+         create view of_view as select v.x from of_function v $$
+         create view enters as select enters() as x $$
+         create view Upper as select x from enters $$",
+    );
+    let statements = [
+        ("cuts", "select cuts() as x"),
+        ("each", "select id as x from t where cuts() = 1 and id = 1"),
+        ("of_function", "select x from of_function"),
+        ("of_view", "select t.id as x from t straight_join of_view where t.id = 1"),
+        ("zone", "select `zone` () as x"),
+        ("sets", "select sets() as x"),
+        ("selects", "select selects() as x"),
+        ("inserts", "select inserts() as x"),
+        ("locks", "select locks() as x"),
+        ("enters", "select x from Upper"),
+        ("writes", "select writes() as x"),
+    ];
+    let one = |sql: &str| ["/*\nresult = \"one\"\n*/\n", sql].concat();
+    let shown =
+        "select kept() as x, last_insert_id() as id, cast(@@time_zone as char) as zone, @@tx_read_only as ro,
+        is_used_lock(concat(database(), '.a')) = connection_id() as locked";
+    let nothing = "{\"x\":null,\"id\":0,\"zone\":\"+00:00\",\"ro\":1,\"locked\":null}";
+    let mut endpoints: Vec<_> =
+        statements.iter().map(|(name, sql)| ((*name).to_owned(), (*sql).to_owned())).collect();
+    endpoints.extend(statements.iter().map(|(name, sql)| (format!("{name}_one"), one(sql))));
+    endpoints.push(("fails".to_owned(), "select fails() as x".to_owned()));
+    endpoints.push(("fails_one".to_owned(), one("select fails() as x")));
+    endpoints.push(("ids".to_owned(), "select id from t order by id".to_owned()));
+    endpoints.push(("shown".to_owned(), shown.to_owned()));
+    let endpoints: Vec<_> = endpoints.iter().map(|(name, sql)| (name.as_str(), sql.as_str())).collect();
+    let server = server(&db.url(), "", &endpoints).await;
+    for _ in 0..2 {
+        for (name, sql) in statements.iter().chain(&[("fails", "fails()")]) {
+            for path in [format!("/{name}"), format!("/{name}_one")] {
+                let reply = get(&server.url(&path)).await;
+                let is_whole = reply.status == StatusCode::OK && reply.text().contains("{\"x\":1}");
+                assert!(is_whole || *name == "fails", "{path} {sql}: {}", reply.text());
+                assert_eq!(text(&server, "/ids").await, "[{\"id\":1},{\"id\":2},{\"id\":3}]", "{path}");
+                // The server ends a closed connection's lock soon.
+                wait_until("nothing is left", async || {
+                    text(&server, "/shown").await == format!("[{nothing}]")
+                })
+                .await;
+            }
+        }
+    }
+}
+
+/// A function of one statement cut the next one of the same response, and its times had another zone.
+#[tokio::test]
+async fn effects_of_functions_of_mariadb_end_with_their_statement() {
+    let db = MariaDb::script(
+        "create table t(id int primary key); insert into t values (1), (2), (3);
+         delimiter $$
+         create function cuts() returns int begin
+           set session sql_select_limit = 1; set time_zone = '+05:00'; return 1; end $$",
+    );
+    let body = "/*\nbody = { a = \"$a\", b = \"$b\" }\n*/\n-- name: a :many\nselect cuts() as x;\n-- name: b :many\n\
+                select id, cast(@@time_zone as char) as z from t order by id";
+    let nested = "-- name: a :many\nselect cuts() as x;\n-- name: b :many nested in a on x = x\n\
+                  select 1 as x, id, cast(@@time_zone as char) as z from t order by id";
+    let server = server(&db.url(), "", &[("body", body), ("nested", nested)]).await;
+    let rows = |first: &str| [1, 2, 3].map(|id| format!("{{{first}\"id\":{id},\"z\":\"+00:00\"}}")).join(",");
+    for _ in 0..2 {
+        let (of_body, of_nested) = (rows(""), rows("\"x\":1,"));
+        assert_eq!(text(&server, "/body").await, format!("{{\"a\":[{{\"x\":1}}],\"b\":[{of_body}]}}"));
+        assert_eq!(text(&server, "/nested").await, format!("[{{\"x\":1,\"b\":[{of_nested}]}}]"));
+    }
+}
+
+/// Lookups share connections, so the effect of one reached those behind it.
+#[tokio::test]
+async fn effects_of_lookups_of_mariadb_end_with_their_request() {
+    let db = MariaDb::script(
+        "create table t(id int primary key); insert into t values (1), (2), (3);
+         delimiter $$
+         create function zone() returns int begin set time_zone = '+05:00'; return 1; end $$
+         create view of_function as select zone() as x $$",
+    );
+    let one = |sql: &str| ["/*\nresult = \"one\"\n*/\n", sql].concat();
+    let (sets, of_view) = (one("select zone() as x"), one("select x from of_function"));
+    let shown = one("select (select count(*) from t) as n, cast(@@time_zone as char) as zone");
+    let config = format!("[source.main]\nurl = {:?}\npool = {{ max = 8 }}\n", db.url());
+    let files = [
+        ("rowstream.toml", config.as_str()),
+        ("endpoints/sets.sql", sets.as_str()),
+        ("endpoints/of_view.sql", of_view.as_str()),
+        ("endpoints/shown.sql", shown.as_str()),
+    ];
+    let server = Server::start(&files).await;
+    for _ in 0..20 {
+        let paths = ["/sets", "/shown", "/of_view", "/shown"];
+        let [sets, shown, of_view, shown_again] = paths.map(|path| text(&server, path));
+        let replies = tokio::join!(sets, shown, of_view, shown_again);
+        let whole = "{\"n\":3,\"zone\":\"+00:00\"}";
+        assert_eq!(replies, ("{\"x\":1}".into(), whole.into(), "{\"x\":1}".into(), whole.into()));
+    }
+}
+
 /// The same by drivers: settings and variables reached the next request, and locks stayed.
 #[tokio::test]
 async fn settings_variables_and_locks_of_odbc_end_with_their_request() {

@@ -63,9 +63,10 @@ fn row(number: i32, text: &[u8]) -> Vec<u8> {
     [&[0, 0][..], &number.to_le_bytes(), &short_text(text)].concat()
 }
 
+/// Without the capabilities to report changes of a session, so an EOF ends columns and rows.
 fn greeting() -> Vec<u8> {
     let mut greeting = b"\x0a5.5.5-10.11.6-MariaDB\0\x07\0\0\0abcdefgh\0".to_vec();
-    greeting.extend_from_slice(b"\xfe\xf7\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0");
+    greeting.extend_from_slice(b"\xfe\xf7\x2d\x02\0\x7f\x80\x15\0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0");
     greeting.extend_from_slice(b"mysql_native_password\0");
     greeting
 }
@@ -177,9 +178,11 @@ async fn play(
     }
 }
 
-/// Reads a packet that requires an answer. Returns false if the client is silent.
+/// Reads a packet that requires an answer of the script. Returns false if the client is silent. The peer has no
+/// catalog.
 async fn command(socket: &mut TcpStream, noted: &Mutex<Vec<u8>>) -> std::io::Result<bool> {
     const COM_STMT_CLOSE: u8 = 0x19;
+    const CATALOG: &[u8] = b"information_schema.routines";
     loop {
         let mut header = [0; 4];
         match timeout(Duration::from_millis(150), socket.read_exact(&mut header)).await {
@@ -190,7 +193,9 @@ async fn command(socket: &mut TcpStream, noted: &Mutex<Vec<u8>>) -> std::io::Res
         let mut body = vec![0; u32::from_le_bytes([a, b, c, 0]) as usize];
         socket.read_exact(&mut body).await?;
         noted.lock().unwrap().extend_from_slice(&body);
-        if body.first() != Some(&COM_STMT_CLOSE) {
+        if body.windows(CATALOG.len()).any(|part| part == CATALOG) {
+            socket.write_all(&answer(&[b"\xff\x7a\x04#42S02no".to_vec()])).await?;
+        } else if body.first() != Some(&COM_STMT_CLOSE) {
             return Ok(true);
         }
     }
@@ -454,6 +459,33 @@ async fn a_second_switch_of_the_plugin_is_refused() {
     assert_eq!(meets(script(1), After::Close).await.unwrap(), GOOD_ROWS);
     let error = meets(script(2), After::Close).await.unwrap_err();
     assert_eq!(error.code(), "source_unavailable", "{error:?}");
+}
+
+/// A newer server ends a result with an OK instead of EOFs. If that reports that the statement has changed its
+/// session, the connection is closed.
+#[tokio::test]
+async fn a_connection_whose_session_has_changed_is_closed() {
+    const CHANGED: u8 = 0x40;
+    for (status, connections) in [(0, 1), (CHANGED, 3)] {
+        let mut script = good();
+        let newer = greeting();
+        let at = newer.windows(2).position(|two| two == b"\x7f\x80").unwrap();
+        script[START] = packets(0, &[[&newer[..at], b"\xff\x81", &newer[at + 2..]].concat()]);
+        let [n, t] = columns();
+        let end = vec![0xfe, 0, 0, 2, status, 0, 0, 0, 3, 2, 1, b'1'];
+        script[PREPARED] = prepared(2, 0, &[n.clone(), t.clone()]);
+        script[ROWS] = answer(&[vec![2], n, t, row(7, b"seven"), row(8, "é".as_bytes()), end.clone()]);
+        script.push(script[ROWS].clone());
+        script.push(script[ROWS].clone());
+        let peer = Peer::new(script, After::Close).await;
+        let source = peer.source();
+        for _ in 0..3 {
+            assert_eq!(wait("its rows", rows(&source)).await.unwrap(), GOOD_ROWS, "{status}");
+        }
+        let sent = peer.sent.lock().unwrap();
+        let logins = sent.windows(22).filter(|part| *part == b"mysql_native_password\0").count();
+        assert_eq!(logins, connections, "{status}");
+    }
 }
 
 /// Alters bytes of a correct conversation.

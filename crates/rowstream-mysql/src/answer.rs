@@ -2,16 +2,20 @@
 //!
 //! ```text
 //!   Head ── number of columns ──► Columns ── the last one ──► ColumnsEnd ── EOF ──► Rows ── EOF ──► done
-//!     │                                                           │
-//!     └── OK: no rows, or no more ──► done                        └── EOF, of a cursor ──► done
+//!     │                              │                            │                ▲ │
+//!     └── OK: no rows, or no more    └── the last one, if an OK replaces EOFs ─────┘ └── OK ──► done
+//!          ──► done                                               └── EOF, of a cursor ──► done
 //! ```
 //!
-//! An ERR at any stage ends it. The answer to COM_STMT_FETCH begins with `Rows`. After the rows of
-//! a procedure, its next answers follow from `Head` on, and finally an OK.
+//! An ERR at any stage ends it. The packet that ends rows also says if the statement has changed its
+//! session, so that the connection is closed after the response. The answer to COM_STMT_FETCH begins
+//! with `Rows`. After the rows of a procedure, its next answers follow from `Head` on, and finally an
+//! OK.
 
+use super::connect::Connection;
 use super::error::DatabaseError;
-use super::packet::{self, EOF, EOF_BELOW, ERR, LOCAL_INFILE, OK, Reader, status};
-use super::wire::{Frame, Wire};
+use super::packet::{self, EOF, ERR, LOCAL_INFILE, OK, Reader, status};
+use super::wire::Frame;
 
 /// The packets that we expect next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +32,8 @@ pub(super) enum Stage {
 pub(super) enum Step {
     /// A row, in the frame.
     Row,
-    /// A column, in the frame.
-    Column,
+    /// A column, in the frame. After the `last` one, the rows follow, or we have to fetch them.
+    Column { last: bool },
     /// The end of the columns; the rows follow.
     Described,
     /// The end of the columns; we have to fetch the rows.
@@ -37,8 +41,8 @@ pub(super) enum Step {
     /// The number of columns.
     Counted(u64),
     /// The end of the rows. With a cursor, it's the end of a portion, and `last` is true for the
-    /// last one.
-    End { last: bool },
+    /// last one. `opened` is true if there's a cursor, whose rows we have to fetch.
+    End { last: bool, opened: bool },
     /// The end of a result's rows, which another answer follows.
     Another,
     /// No rows, and none will follow.
@@ -51,27 +55,27 @@ pub(super) enum Step {
 
 impl Stage {
     /// Handles the next packet.
-    pub(super) fn step(&mut self, wire: &Wire, frame: &Frame) -> Step {
+    pub(super) fn step(&mut self, connection: &mut Connection, frame: &Frame) -> Step {
+        let body = connection.wire.body(frame);
         if frame.tag == ERR {
-            return packet::error(wire.body(frame)).map_or(Step::Broken, Step::Failed);
+            return packet::error(body).map_or(Step::Broken, Step::Failed);
         }
-        let is_eof = frame.tag == EOF && frame.len() < EOF_BELOW;
-        let status = || packet::eof_status(wire.body(frame));
         match *self {
-            Self::Rows if frame.tag == OK => Step::Row,
-            Self::Rows if is_eof => match status() {
-                Some(status) if status & status::MORE_RESULTS == 0 => {
-                    Step::End { last: status & status::LAST_ROW_SENT != 0 }
-                }
+            Self::Rows if connection.is_end(frame) => match connection.end_status(frame) {
+                Some(status) if status & status::MORE_RESULTS == 0 => Step::End {
+                    last: status & status::LAST_ROW_SENT != 0,
+                    opened: status & status::CURSOR_EXISTS != 0,
+                },
                 Some(_) => {
                     *self = Self::Head;
                     Step::Another
                 }
                 None => Step::Broken,
             },
+            Self::Rows if frame.tag == OK => Step::Row,
             Self::Head if frame.tag == OK => Step::Done,
             Self::Head if matches!(frame.tag, LOCAL_INFILE | EOF) => Step::Broken,
-            Self::Head => match Reader(wire.body(frame)).length() {
+            Self::Head => match Reader(body).length() {
                 Some(columns) => {
                     *self = Self::Columns(columns);
                     Step::Counted(columns)
@@ -79,10 +83,15 @@ impl Stage {
                 None => Step::Broken,
             },
             Self::Columns(left) => {
-                *self = if left > 1 { Self::Columns(left - 1) } else { Self::ColumnsEnd };
-                Step::Column
+                let last = left <= 1 && !connection.sends_eof;
+                *self = match left {
+                    2.. => Self::Columns(left - 1),
+                    _ if last => Self::Rows,
+                    _ => Self::ColumnsEnd,
+                };
+                Step::Column { last }
             }
-            Self::ColumnsEnd if is_eof => match status() {
+            Self::ColumnsEnd if connection.is_end(frame) => match connection.end_status(frame) {
                 Some(status) if status & status::CURSOR_EXISTS != 0 => Step::Opened,
                 Some(_) => {
                     *self = Self::Rows;

@@ -20,12 +20,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-use super::look;
-use super::packet::{EOF, ERR, Greeting, OK, Reader, capability, error, push_text};
+use super::look::{self, is_mariadb};
+use super::packet::{self, EOF, EOF_BELOW, ERR, Greeting, OK, Reader, capability, error, push_text, status};
 use super::statement::StatementCache;
 use super::url::Target;
 use super::value::ZeroDates;
-use super::wire::{Frame, Wire, out_of_order};
+use super::wire::{Frame, LONGEST, Wire, out_of_order};
 
 const COM_QUERY: u8 = 3;
 const COM_PING: u8 = 14;
@@ -37,6 +37,10 @@ const UTF8MB4: u8 = 45;
 /// The length of a text's sort key in bytes. A character has at most eight weights of two bytes.
 /// The few collations with several levels have more, if all characters have that many.
 const SORT_KEY: u32 = 4096;
+
+/// Of all that a server can report of a session, we need only that it has changed. The states of transactions
+/// change with each statement.
+const TRACKED: &str = "session_track_state_change = 1, session_track_transaction_info = 'OFF'";
 
 /// The longest greeting that we read; usual ones have a hundred bytes.
 const GREETING_AT_MOST: usize = 4096;
@@ -50,7 +54,12 @@ const CAPABILITIES: u64 = capability::LONG_FLAG
     | capability::PS_MULTI_RESULTS
     | capability::PLUGIN_AUTH
     | capability::PLUGIN_AUTH_LENENC
+    | capability::SESSION_TRACK
+    | capability::DEPRECATE_EOF
     | capability::EXTENDED_METADATA;
+
+/// With both, the end of a result says if the statement has changed its session.
+const REPORTS_CHANGES: u64 = capability::SESSION_TRACK | capability::DEPRECATE_EOF;
 
 /// Opens the connections of a source.
 pub(super) struct Connector {
@@ -68,8 +77,14 @@ pub struct Connection {
     pub(super) statements: StatementCache,
     /// True if the server sends MariaDB's own metadata of columns.
     pub(super) has_extended_metadata: bool,
+    /// True if an EOF ends columns and rows, instead of an OK that ends the rows.
+    pub(super) sends_eof: bool,
+    /// True if the server reports changes of the session.
+    pub(super) reports_changes: bool,
     /// True if a transaction is open.
     pub(super) in_transaction: bool,
+    /// True if a statement has changed the session, until we have set our settings again.
+    pub(super) is_changed: bool,
     /// True if a statement may have left something that only the end of the session removes.
     pub(super) must_close: bool,
     /// The server's name and version.
@@ -151,16 +166,26 @@ impl Connector {
         for setting in session_settings(self.statement_timeout, greeting.is_mariadb(), self.max_payload) {
             query(&mut wire, &setting).await?;
         }
+        let capabilities = self.capabilities(&greeting);
         Ok(Connection {
             wire,
             statements: StatementCache::new(self.statement_cache),
-            has_extended_metadata: self.capabilities(&greeting) & capability::EXTENDED_METADATA != 0,
+            has_extended_metadata: capabilities & capability::EXTENDED_METADATA != 0,
+            sends_eof: capabilities & capability::DEPRECATE_EOF == 0,
+            reports_changes: capabilities & REPORTS_CHANGES == REPORTS_CHANGES,
             in_transaction: false,
+            is_changed: false,
             must_close: false,
             product: greeting.product(),
             id: greeting.connection_id,
             server,
         })
+    }
+
+    /// The statement that sets our variables again.
+    pub(super) fn settings(&self, product: &str) -> String {
+        let [variables, _] = session_settings(self.statement_timeout, is_mariadb(product), self.max_payload);
+        variables
     }
 
     /// Logs in to `server`, or to the first of the host's addresses that answers.
@@ -356,7 +381,33 @@ fn clear(password: &[u8]) -> Vec<u8> {
 impl Connection {
     /// Runs a statement without rows.
     pub(super) async fn query(&mut self, sql: &str) -> Result<(), Error> {
-        query(&mut self.wire, sql).await
+        self.wire.command(&query_command(sql));
+        let frame = self.wire.answer().await?;
+        let status = (frame.tag == OK).then(|| packet::ok_status(self.wire.body(&frame))).flatten();
+        self.note(status.ok_or_else(out_of_order)?);
+        Ok(())
+    }
+
+    /// Records that a statement has changed its session, if this status says so.
+    fn note(&mut self, status: u16) {
+        if status & status::SESSION_STATE_CHANGED != 0 {
+            self.is_changed = true;
+            self.must_close = true;
+        }
+    }
+
+    /// Returns true if this packet ends columns or rows.
+    pub(super) fn is_end(&self, frame: &Frame) -> bool {
+        frame.tag == EOF && frame.len() < if self.sends_eof { EOF_BELOW } else { LONGEST }
+    }
+
+    /// The status in the packet that ends columns or rows. If the statement has changed its session, records
+    /// that.
+    pub(super) fn end_status(&mut self, frame: &Frame) -> Option<u16> {
+        let body = self.wire.body(frame);
+        let status = if self.sends_eof { packet::eof_status(body) } else { packet::ok_status(body) }?;
+        self.note(status);
+        Some(status)
     }
 
     /// An empty round trip.
@@ -443,7 +494,7 @@ fn session_settings(
         format!(
             "set names utf8mb4, time_zone = '+00:00', net_write_timeout = 31536000, autocommit = 1, \
              completion_type = 0, sql_select_limit = 18446744073709551615 \
-             /*M!100202 , max_recursive_iterations = 4294967295 */, \
+             /*M!100202 , max_recursive_iterations = 4294967295, {TRACKED} */ /*!50708 , {TRACKED} */, \
              group_concat_max_len = cast(greatest(@@group_concat_max_len, {max_row_bytes}) as unsigned), \
              max_sort_length = cast(greatest(@@max_sort_length, {SORT_KEY}) as unsigned), sql_mode = \
              if(@@sql_mode regexp 'ANSI|NO_BACKSLASH|EMPTY_STRING|ORACLE|DB2|MAXDB|MSSQL|POSTGRESQL', \
@@ -497,7 +548,10 @@ mod tests {
             wire: Wire::new(Socket::Unix(socket), 0, 0),
             statements: StatementCache::new(1),
             has_extended_metadata: false,
+            sends_eof: true,
+            reports_changes: false,
             in_transaction: false,
+            is_changed: false,
             must_close: false,
             product: String::new(),
             id: 7,

@@ -27,6 +27,7 @@
 //! | [`packet`] | the contents of packets: greetings, errors, columns |
 //! | [`connect`] | TLS, authentication, session settings, KILL QUERY |
 //! | [`statement`], [`bind`] | prepared statements and their cache; arguments |
+//! | [`routines`] | the effects of functions and views on a session |
 //! | [`answer`], [`preparing`] | the answer to a command, packet by packet |
 //! | [`session`] | the state machine of one response: execute, rows, recycling; interleaved statements; rows of procedures |
 //! | [`mod@pipeline`] | lookups of many requests on one connection: packets and answers |
@@ -49,6 +50,7 @@ mod packet;
 mod pipeline;
 mod preparing;
 mod probe;
+mod routines;
 mod session;
 mod statement;
 mod url;
@@ -67,6 +69,7 @@ use rowstream_core::sql::Dialect;
 use rowstream_encode::Column;
 
 use connect::Connection;
+use routines::Routines;
 use rowstream_database::pipeline::{PATIENCE, Pipelines};
 use rowstream_database::{
     Database, DatabaseSession, HostReport, LookupAnswer, NoParts, OwnSetting, ResultSet, RowSource,
@@ -95,6 +98,7 @@ struct SourceState {
     /// Rows per fetch of interleaved statements; for 0, the number depends on the rows' sizes.
     fetch_rows: i32,
     descriptions: Descriptions,
+    routines: Routines,
     pipelines: Pipelines<pipeline::Peer>,
 }
 
@@ -139,6 +143,7 @@ impl Database for Source {
             statement_timeout: settings.statement_timeout,
             fetch_rows: i32::try_from(settings.fetch_rows).unwrap_or(i32::MAX),
             descriptions: Descriptions::default(),
+            routines: Routines::default(),
             pipelines: Pipelines::new(&settings.pool),
         })))
     }
@@ -183,7 +188,7 @@ impl Database for Source {
         patience: Patience<'_>,
     ) -> Result<Option<Answer>, Error> {
         let described = self.0.descriptions.get(&statement.sql);
-        let described = described.filter(|known| !known.is_call && !known.leaves_state);
+        let described = described.filter(|known| !known.is_call && !known.leaves_state());
         let Some(described) = described else { return Ok(None) };
         let rows = self.0.pipelines.look_up(&self.0, &described, args, patience).await?;
         Ok(rows.map(|rows| Answer { described, rows: rows.into_iter(), row: None, scratch: Vec::new() }))

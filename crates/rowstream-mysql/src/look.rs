@@ -6,8 +6,8 @@ use rowstream_core::Error;
 use super::answer::{Stage, Step};
 use super::connect::{Connection, query_command};
 use super::error::DatabaseError;
-use super::packet::{Definition, EOF, EOF_BELOW, ERR, Reader};
-use super::wire::{Frame, out_of_order};
+use super::packet::{Definition, ERR, Reader};
+use super::wire::out_of_order;
 
 /// The most columns that a table can have.
 const COLUMNS_AT_MOST: usize = 4096;
@@ -99,51 +99,67 @@ fn version(product: &str) -> (u64, u64, u64) {
     (next(), next(), next())
 }
 
-/// The first row of a statement without parameters.
-///
-/// # Errors
-/// The connection failed, or the answer can't be read. An error that the server reports for the
-/// statement is in the inner result.
+/// The first row of a statement without parameters. Errors are those of [`rows`].
 async fn first_row(
     connection: &mut Connection,
     sql: &str,
 ) -> Result<Result<Option<Texts>, DatabaseError>, Error> {
+    let mut first = None;
+    let (columns, ended) = rows_with_columns(connection, sql, |row| {
+        first.get_or_insert(row);
+    })
+    .await?;
+    Ok(ended.map(|()| first.map(|row| columns.into_iter().zip(row).collect())))
+}
+
+/// Hands over the rows of a statement without parameters.
+///
+/// # Errors
+/// The connection failed, or the answer can't be read. An error that the server reports for the
+/// statement is in the inner result.
+pub(super) async fn rows(
+    connection: &mut Connection,
+    sql: &str,
+    each: impl FnMut(Vec<Option<String>>),
+) -> Result<Result<(), DatabaseError>, Error> {
+    rows_with_columns(connection, sql, each).await.map(|(_, ended)| ended)
+}
+
+async fn rows_with_columns(
+    connection: &mut Connection,
+    sql: &str,
+    mut each: impl FnMut(Vec<Option<String>>),
+) -> Result<(Vec<String>, Result<(), DatabaseError>), Error> {
     connection.wire.command(&query_command(sql));
-    let (mut stage, mut columns, mut first) = (Stage::Head, Vec::new(), None);
+    let (mut stage, mut columns) = (Stage::Head, Vec::new());
     loop {
         let frame = connection.wire.frame().await?;
-        if stage == Stage::Rows && is_row(&frame) {
-            if first.is_none() {
-                first = Some(texts(connection.wire.body(&frame), &columns).ok_or_else(out_of_order)?);
-            }
+        if stage == Stage::Rows && frame.tag != ERR && !connection.is_end(&frame) {
+            each(texts(connection.wire.body(&frame), columns.len()).ok_or_else(out_of_order)?);
             continue;
         }
-        match stage.step(&connection.wire, &frame) {
-            Step::Column if columns.len() < COLUMNS_AT_MOST => {
+        match stage.step(connection, &frame) {
+            Step::Column { .. } if columns.len() < COLUMNS_AT_MOST => {
                 let body = connection.wire.body(&frame);
                 let column = Definition::parse(body, connection.has_extended_metadata);
                 columns.push(column.ok_or_else(out_of_order)?.name);
             }
             Step::Counted(_) | Step::Described => {}
-            Step::End { .. } | Step::Done => return Ok(Ok(first)),
-            Step::Failed(error) => return Ok(Err(error)),
+            Step::End { .. } | Step::Done => return Ok((columns, Ok(()))),
+            Step::Failed(error) => return Ok((columns, Err(error))),
             _ => return Err(out_of_order()),
         }
     }
 }
 
-/// Returns true if a packet after the columns is a row of texts, which begins with a length.
-fn is_row(frame: &Frame) -> bool {
-    frame.tag != ERR && (frame.tag != EOF || frame.len() >= EOF_BELOW)
-}
-
-fn texts(row: &[u8], columns: &[String]) -> Option<Texts> {
+/// Reads a row of this many texts.
+fn texts(row: &[u8], columns: usize) -> Option<Vec<Option<String>>> {
     let mut rest = Reader(row);
     let mut value = || match rest.0.first()? {
         &NULL => rest.u8().map(|_| None),
         _ => rest.text().map(|text| Some(String::from_utf8_lossy(text).into_owned())),
     };
-    columns.iter().map(|name| Some((name.clone(), value()?))).collect()
+    (0..columns).map(|_| value()).collect()
 }
 
 #[cfg(test)]
@@ -170,12 +186,11 @@ mod tests {
 
     #[test]
     fn a_row_of_texts_is_read() {
-        let names = ["a", "b", "c"].map(str::to_owned);
-        let read = texts(b"\x02hi\xfb\x00", &names).unwrap();
-        let values: Vec<_> = read.iter().map(|(_, value)| value.as_deref()).collect();
+        let read = texts(b"\x02hi\xfb\x00", 3).unwrap();
+        let values: Vec<_> = read.iter().map(Option::as_deref).collect();
         assert_eq!(values, [Some("hi"), None, Some("")]);
         for cut in [&b"\x02hi\xfb"[..], b"\x02h", b""] {
-            assert!(texts(cut, &names).is_none(), "{cut:?}");
+            assert!(texts(cut, 3).is_none(), "{cut:?}");
         }
     }
 }

@@ -20,6 +20,10 @@ pub(super) mod capability {
     pub(in super::super) const PS_MULTI_RESULTS: u64 = 1 << 18;
     pub(in super::super) const PLUGIN_AUTH: u64 = 1 << 19;
     pub(in super::super) const PLUGIN_AUTH_LENENC: u64 = 1 << 21;
+    /// The server reports changes of the session.
+    pub(in super::super) const SESSION_TRACK: u64 = 1 << 23;
+    /// An OK ends a result, and no packet ends its columns.
+    pub(in super::super) const DEPRECATE_EOF: u64 = 1 << 24;
     /// MariaDB: columns say what their text means, such as JSON.
     pub(in super::super) const EXTENDED_METADATA: u64 = 1 << 35;
 }
@@ -29,6 +33,8 @@ pub(super) mod status {
     pub(in super::super) const MORE_RESULTS: u16 = 0x0008;
     pub(in super::super) const CURSOR_EXISTS: u16 = 0x0040;
     pub(in super::super) const LAST_ROW_SENT: u16 = 0x0080;
+    /// The statement has changed settings, variables or temporary tables of its session.
+    pub(in super::super) const SESSION_STATE_CHANGED: u16 = 0x4000;
 }
 
 /// First bytes of packets in answers.
@@ -127,6 +133,16 @@ pub(super) fn push_text(text: &[u8], out: &mut Vec<u8>) {
 pub(super) fn eof_status(body: &[u8]) -> Option<u16> {
     let mut reader = Reader(body);
     reader.bytes(3)?;
+    reader.u16()
+}
+
+/// The status in an OK packet.
+pub(super) fn ok_status(body: &[u8]) -> Option<u16> {
+    let mut reader = Reader(body);
+    reader.u8()?;
+    // The numbers of changed rows and of the last inserted row.
+    reader.length()?;
+    reader.length()?;
     reader.u16()
 }
 

@@ -16,6 +16,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -177,6 +178,7 @@ impl pipeline::Peer for Peer {
             match expected {
                 ExpectedAnswer::Rows(look_up) => {
                     count += 1;
+                    self.connection.must_close |= look_up.statement.may_change();
                     refuse(look_up, index == 0);
                 }
                 ExpectedAnswer::Prepared(preparing) => {
@@ -192,7 +194,7 @@ impl pipeline::Peer for Peer {
 
     async fn settle(&mut self, shared: &Arc<SourceState>) -> bool {
         let pending = mem::replace(&mut self.pending, PendingAnswers::Nothing);
-        settle_in_time(shared, &mut self.connection, pending).await
+        settle_in_time(shared, &mut self.connection, pending).await && !self.connection.must_close
     }
 }
 
@@ -248,12 +250,12 @@ impl Peer {
     /// Handles one packet. Returns `None` if the connection can't be used any more.
     fn take(&mut self, frame: &Frame) -> Option<()> {
         match self.expected.front_mut()? {
-            ExpectedAnswer::Rows(look_up) => match self.stage.step(&self.connection.wire, frame) {
+            ExpectedAnswer::Rows(look_up) => match self.stage.step(&mut self.connection, frame) {
                 Step::Counted(columns) => {
                     look_up.note.changed = columns != look_up.statement.columns.len() as u64;
                     Some(())
                 }
-                Step::Column => self.compare_column(frame),
+                Step::Column { .. } => self.compare_column(frame),
                 Step::Described => Some(()),
                 Step::Row => self.take_row(frame),
                 Step::End { .. } => self.end_rows(),
@@ -315,9 +317,14 @@ impl Peer {
         None
     }
 
+    /// Ends the rows of a lookup. If it has changed the session, the lookups after it run again on other
+    /// connections.
     fn end_rows(&mut self) -> Option<()> {
-        end(self.take_current()?);
-        Some(())
+        let ended = self.take_current()?;
+        let left_state = self.connection.must_close;
+        ended.statement.has_left_state.fetch_or(left_state, Ordering::Relaxed);
+        end(ended);
+        (!left_state).then_some(())
     }
 
     fn fail(&mut self, error: DatabaseError) -> Option<()> {
@@ -325,6 +332,11 @@ impl Peer {
             return None;
         }
         let failed = self.take_current()?;
+        if failed.statement.may_change() {
+            // The error hides a change of the session.
+            failed.refuse(Refusal::Failed(error.into_error(None)));
+            return None;
+        }
         if !error.is_stale_statement() {
             failed.refuse(Refusal::Failed(error.into_error(None)));
             return Some(());

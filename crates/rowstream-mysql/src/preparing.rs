@@ -6,8 +6,11 @@
 //!     │            (both are skipped for 0)
 //!     └── ERR ──► failed
 //! ```
+//!
+//! Newer servers don't send the EOFs.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rowstream_core::Error;
 use rowstream_core::sql::limit_placeholders;
@@ -16,8 +19,9 @@ use rowstream_database::pipeline::DelayRecord;
 use super::connect::Connection;
 use super::error::DatabaseError;
 use super::packet::{self, Definition, EOF, ERR, OK, Reader};
+use super::routines::SessionEffect;
 use super::session::{call, described};
-use super::statement::{Prepared, StatementDescription, close, leaves_state};
+use super::statement::{Prepared, StatementDescription, close};
 use super::value::BitEncoding;
 use super::wire::{Frame, out_of_order};
 use super::{DIALECT, SourceState};
@@ -97,11 +101,15 @@ impl Preparation {
                 return Err(out_of_order());
             }
             PreparationStage::Parameters(0) => self.stage = self.behind_parameters(),
+            PreparationStage::Parameters(1) if !connection.sends_eof => self.stage = self.behind_parameters(),
             PreparationStage::Parameters(left) => self.stage = PreparationStage::Parameters(left - 1),
             PreparationStage::Columns(0) | PreparationStage::Done => self.stage = PreparationStage::Done,
             PreparationStage::Columns(left) => {
                 self.column(body, connection.has_extended_metadata)?;
-                self.stage = PreparationStage::Columns(left - 1);
+                self.stage = match left {
+                    1 if !connection.sends_eof => PreparationStage::Done,
+                    _ => PreparationStage::Columns(left - 1),
+                };
             }
         }
         Ok(if self.stage == PreparationStage::Done { PreparationStep::Done } else { PreparationStep::More })
@@ -139,7 +147,7 @@ impl Preparation {
         connection: &mut Connection,
     ) -> Result<Arc<Prepared>, Error> {
         let (id, ad_hoc) = (self.id, self.ad_hoc);
-        match self.described(shared, &connection.product) {
+        match self.described(shared, connection) {
             Ok(described) => {
                 let described = match ad_hoc {
                     true => Arc::new(described),
@@ -156,9 +164,9 @@ impl Preparation {
         }
     }
 
-    fn described(self, shared: &SourceState, product: &str) -> Result<StatementDescription, Error> {
+    fn described(self, shared: &SourceState, connection: &Connection) -> Result<StatementDescription, Error> {
         let Self { sql, parameters, definitions, packets, .. } = self;
-        let computed_bits = BitEncoding::by(&sql, product);
+        let computed_bits = BitEncoding::by(&sql, &connection.product);
         let is_call = definitions.is_empty() && call::is_call(&sql);
         if definitions.is_empty() && !is_call {
             return Err(Error::endpoint("the statement has no result: only queries can be streamed"));
@@ -168,9 +176,15 @@ impl Preparation {
         } else {
             described(shared.reading(computed_bits), &definitions)?
         };
-        Ok(StatementDescription {
+        let effect = match shared.routines.effect_of(&sql) {
             // A procedure may change the session, or end its read-only transaction.
-            leaves_state: is_call || leaves_state(&sql),
+            _ if is_call => SessionEffect::Unreported,
+            SessionEffect::Reported if !connection.reports_changes => SessionEffect::Unreported,
+            effect => effect,
+        };
+        Ok(StatementDescription {
+            effect,
+            has_left_state: AtomicBool::new(false),
             columns,
             is_call,
             parameters: parameters.into(),

@@ -8,7 +8,7 @@
 //!            prepare                                  prepare
 //!   1 idle ──────────► 2 preparing ──────────────────────────► idle
 //!            execute                                  control
-//!          ──────────► 3 running: begin? ─► answer ──────────► idle
+//!          ──────────► 3 running: preface? ─► answer ──────────► idle
 //!            execute_interleaved
 //!          ──────────► 4 interleaved ([`interleaved`])
 //!          ──────────► 5 unsent ────────────────────────────► idle
@@ -31,6 +31,7 @@
 pub(super) mod call;
 mod interleaved;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -106,8 +107,8 @@ struct RunningStatement {
 
 /// How far a statement has got.
 enum Progress {
-    /// We sent the start of the transaction. Once it's answered, we send this command.
-    Begin(Vec<u8>),
+    /// We sent the statement's [preface](Session::preface). Once it's answered, we send this command.
+    Preface(Vec<u8>),
     /// We sent the command.
     Answer(Stage),
     /// The same for a procedure whose further results we don't read.
@@ -234,7 +235,7 @@ impl Session {
                 statement.types.len()
             )));
         }
-        self.connection().must_close |= prepared.leaves_state;
+        self.connection().must_close |= prepared.leaves_state();
         let columns = Arc::clone(&prepared.columns);
         self.prepared.push(prepared);
         Ok(columns)
@@ -253,6 +254,10 @@ impl Session {
 
     async fn prepare_anew(&mut self, sql: Arc<str>, ad_hoc: bool) -> Result<Arc<Prepared>, Error> {
         self.state = State::Preparing;
+        let shared = Arc::clone(&self.shared);
+        if let Err(error) = shared.routines.read(self.connection()).await {
+            return Err(self.broken(error));
+        }
         self.wire().command(&preparing::command(&sql));
         let mut preparing = Preparation::new(sql, ad_hoc, self.wire().limit());
         loop {
@@ -274,7 +279,6 @@ impl Session {
             }
         }
         self.state = State::Idle;
-        let shared = Arc::clone(&self.shared);
         preparing.finish(&shared, self.connection())
     }
 
@@ -302,19 +306,29 @@ impl Session {
     fn execute_statement(&mut self, index: usize, args: &[&ParamValue]) -> Result<RunningStatement, Error> {
         let prepared = Arc::clone(&self.prepared[index]);
         let command = prepared.execute(args, Cursor::None)?;
-        let progress = if self.needs_begin() {
-            self.wire().command(&query_command(BEGIN));
-            Progress::Begin(command)
-        } else {
-            self.wire().command(&command);
-            Progress::Answer(Stage::Head)
+        let progress = match self.preface() {
+            Some(preface) => {
+                self.wire().command(&query_command(&preface));
+                Progress::Preface(command)
+            }
+            None => {
+                self.wire().command(&command);
+                Progress::Answer(Stage::Head)
+            }
         };
         Ok(RunningStatement { execution: Execution::new(prepared), started: Instant::now(), progress })
     }
 
-    /// Returns true if the response needs a transaction for its snapshot that isn't open yet.
-    fn needs_begin(&mut self) -> bool {
-        self.snapshot == Snapshot::Transaction && !self.connection().in_transaction
+    /// The command before the next statement, if it needs one: our settings, if a statement of the same response has
+    /// changed the session, or the start of the transaction for the response's snapshot.
+    fn preface(&mut self) -> Option<Cow<'static, str>> {
+        let is_needed = self.snapshot == Snapshot::Transaction;
+        let shared = Arc::clone(&self.shared);
+        match self.connection() {
+            Connection { is_changed: true, product, .. } => Some(shared.connector.settings(product).into()),
+            Connection { in_transaction: false, .. } if is_needed => Some(BEGIN.into()),
+            _ => None,
+        }
     }
 
     /// See [`rowstream_database::DatabaseSession::poll_row`].
@@ -368,21 +382,23 @@ impl Session {
             return Err(self.broken(out_of_order()));
         };
         let step = match &mut running.progress {
-            Progress::Answer(stage) | Progress::Unread(stage) => stage.step(&connection.wire, frame),
-            Progress::Begin(command) => match begun(connection, frame) {
-                BeginResult::Yes => {
-                    connection.wire.command(command);
-                    running.progress = Progress::Answer(Stage::Head);
-                    return Ok(false);
+            Progress::Answer(stage) | Progress::Unread(stage) => stage.step(connection, frame),
+            Progress::Preface(command) => match prefaced(connection, frame) {
+                PrefaceResult::Yes => {
+                    let command = std::mem::take(command);
+                    return self.send_after_preface(command);
                 }
-                BeginResult::No(step) => step,
+                PrefaceResult::No(step) => step,
             },
         };
         match step {
             Step::Counted(columns) => running.execution.count(columns).map_err(|error| self.stale(error))?,
-            Step::Column => {
-                let noted = note_column(&mut running.execution, &self.shared, connection, frame);
-                noted.map_err(|error| self.stale(error))?;
+            Step::Column { last } => {
+                match note_column(&mut running.execution, &self.shared, connection, frame, last) {
+                    Ok(true) => {}
+                    Ok(false) => self.forget(),
+                    Err(error) => return Err(self.stale(error)),
+                }
             }
             Step::Described => {
                 if !running.execution.settle(&self.shared)? {
@@ -411,13 +427,44 @@ impl Session {
         Ok(false)
     }
 
+    /// Sends the command after its preface, or another preface.
+    fn send_after_preface(&mut self, command: Vec<u8>) -> Result<bool, Error> {
+        let preface = self.preface();
+        let (State::Running(running), Some((_, connection))) = (&mut self.state, &mut self.held) else {
+            return Err(out_of_order());
+        };
+        match preface {
+            Some(preface) => {
+                connection.wire.command(&query_command(&preface));
+                running.progress = Progress::Preface(command);
+            }
+            None => {
+                connection.wire.command(&command);
+                running.progress = Progress::Answer(Stage::Head);
+            }
+        }
+        Ok(false)
+    }
+
     /// Handles the error of the statement that runs. No answer is pending after it.
     fn failed(&mut self, error: DatabaseError) -> Error {
         if error.is_stale_statement() {
             self.forget();
         }
+        self.close_if_changed();
         self.state = State::Idle;
         error.into_error(None)
+    }
+
+    /// Closes the connection later if the statement that ends now may have changed the session. An error hides
+    /// that.
+    fn close_if_changed(&mut self) {
+        let may_change = match &self.state {
+            State::Running(running) => running.execution.prepared.may_change(),
+            State::Interleaved(all) => all.may_change(),
+            _ => false,
+        };
+        self.connection().must_close |= may_change;
     }
 
     /// Forgets the statement, because its columns have changed: the next request prepares it again.
@@ -457,31 +504,38 @@ impl Session {
     }
 }
 
-/// The result of starting a transaction.
-enum BeginResult {
+/// The result of a preface.
+enum PrefaceResult {
     Yes,
     No(Step),
 }
 
-fn begun(connection: &mut Connection, frame: &Frame) -> BeginResult {
+/// Handles the answer to a preface. Our settings precede the start of a transaction.
+fn prefaced(connection: &mut Connection, frame: &Frame) -> PrefaceResult {
     match frame.tag {
         OK => {
-            connection.in_transaction = true;
-            BeginResult::Yes
+            connection.in_transaction |= !connection.is_changed;
+            connection.is_changed = false;
+            PrefaceResult::Yes
         }
-        ERR => BeginResult::No(packet::error(connection.wire.body(frame)).map_or(Step::Broken, Step::Failed)),
-        _ => BeginResult::No(Step::Broken),
+        ERR => {
+            PrefaceResult::No(packet::error(connection.wire.body(frame)).map_or(Step::Broken, Step::Failed))
+        }
+        _ => PrefaceResult::No(Step::Broken),
     }
 }
 
+/// Handles a column. Returns false if all columns have arrived, and aren't the prepared ones.
 fn note_column(
     execution: &mut Execution,
     shared: &SourceState,
     connection: &Connection,
     frame: &Frame,
-) -> Result<(), Error> {
+    last: bool,
+) -> Result<bool, Error> {
     let definition = Definition::parse(connection.wire.body(frame), connection.has_extended_metadata);
-    execution.column(shared, definition.ok_or_else(out_of_order)?)
+    execution.column(shared, definition.ok_or_else(out_of_order)?)?;
+    if last { execution.settle(shared) } else { Ok(true) }
 }
 
 /// Columns and their decoders.
@@ -497,8 +551,8 @@ pub(super) fn described(reading: DecodeSettings, definitions: &[Definition]) -> 
 /// The pending answers on a connection that is to be reused.
 pub(super) enum PendingAnswers {
     Nothing,
-    /// The answer to the start of a transaction.
-    Begin,
+    /// The answer to a [preface](Session::preface).
+    Preface,
     /// This many answers; the first one has reached this stage.
     Answers(Stage, usize),
     /// Answers that we can't tell apart. The connection is closed.
@@ -507,11 +561,16 @@ pub(super) enum PendingAnswers {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if self.held.is_some() {
+            self.close_if_changed();
+        }
         let Some((place, mut connection)) = self.held.take() else { return };
         let pending = match &self.state {
             State::Broken | State::Preparing => return,
             State::Idle | State::Unsent(_) => PendingAnswers::Nothing,
-            State::Running(RunningStatement { progress: Progress::Begin(_), .. }) => PendingAnswers::Begin,
+            State::Running(RunningStatement { progress: Progress::Preface(_), .. }) => {
+                PendingAnswers::Preface
+            }
             State::Running(RunningStatement {
                 progress: Progress::Answer(stage) | Progress::Unread(stage),
                 ..
@@ -580,7 +639,7 @@ async fn settle(
 ) -> Result<(), Error> {
     match pending {
         PendingAnswers::Nothing => {}
-        PendingAnswers::Begin => {
+        PendingAnswers::Preface => {
             connection.wire.frame().await?;
         }
         PendingAnswers::Answers(mut stage, mut left) => {
@@ -631,10 +690,10 @@ async fn until_all_ended(
 async fn until_ended(connection: &mut Connection, stage: &mut Stage) -> Result<(), Error> {
     loop {
         let frame = connection.wire.frame().await?;
-        match stage.step(&connection.wire, &frame) {
+        match stage.step(connection, &frame) {
             Step::End { .. } | Step::Opened | Step::Done | Step::Failed(_) => return Ok(()),
             Step::Broken => return Err(out_of_order()),
-            Step::Row | Step::Column | Step::Described | Step::Counted(_) | Step::Another => {}
+            Step::Row | Step::Column { .. } | Step::Described | Step::Counted(_) | Step::Another => {}
         }
     }
 }

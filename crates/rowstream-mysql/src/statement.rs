@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::StatusCode;
 use rowstream_core::Error;
 use rowstream_core::error::INVALID_DATA;
 use rowstream_core::lock::RwLock;
 use rowstream_core::params::ParamValue;
-use rowstream_core::sql::{LimitPart, Outline};
+use rowstream_core::sql::LimitPart;
 use rowstream_database::pipeline::DelayRecord;
 use rowstream_database::statements::Statements;
 use rowstream_encode::Column;
 
 use super::bind;
-use super::dialect::DIALECT;
+use super::routines::SessionEffect;
 use super::value::{BitEncoding, Decoder};
 use super::wire::Wire;
 
@@ -50,18 +51,24 @@ pub(super) struct StatementDescription {
     pub(super) limits: Box<[(usize, LimitPart)]>,
     /// The encoding of a BIT that this statement computes.
     pub(super) computed_bits: BitEncoding,
-    /// True if it may leave something in its session that the next request would see.
-    pub(super) leaves_state: bool,
+    /// Its effect on its session.
+    pub(super) effect: SessionEffect,
+    /// True once the server has reported that it changed its session.
+    pub(super) has_left_state: AtomicBool,
     /// Records when it delays other lookups.
     pub(super) slow: DelayRecord,
 }
 
-/// Returns true if the statement's text sets variables of the session or takes its locks.
-pub(super) fn leaves_state(sql: &str) -> bool {
-    let outline = Outline::new(sql, &DIALECT);
-    outline.is_some_and(|outline| {
-        outline.has_session_variable() || outline.calls_any(&["get_lock", "last_insert_id"])
-    })
+impl StatementDescription {
+    /// Returns true if it uses functions or views that may change the session.
+    pub(super) fn may_change(&self) -> bool {
+        self.effect != SessionEffect::Nothing
+    }
+
+    /// Returns true if its connection has to be closed after it.
+    pub(super) fn leaves_state(&self) -> bool {
+        self.has_left_state.load(Ordering::Relaxed) || self.effect == SessionEffect::Unreported
+    }
 }
 
 /// The statements of a source that connections have prepared.

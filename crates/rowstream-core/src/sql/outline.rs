@@ -368,7 +368,7 @@ impl<'a> Outline<'a> {
     /// The names that may be those of tables, and some of columns and keywords. Aliases after `as` aren't among
     /// them, because clients may choose those.
     pub fn tables_or_columns(&self) -> Vec<String> {
-        const BEFORE: [&str; 7] = ["from", "table", "join", "only", ",", "(", "."];
+        const BEFORE: [&str; 8] = ["from", "table", "join", "straight_join", "only", ",", "(", "."];
         let is_any =
             |part: &Part<'_>, words: &[&str]| words.iter().any(|word| part.text.eq_ignore_ascii_case(word));
         let reads_tables = self.parts.iter().any(|part| is_any(part, &BEFORE[..2]));

@@ -17,6 +17,7 @@
 //! many results there are, and another number is an error.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, ready};
 
 use rowstream_core::Error;
@@ -85,8 +86,7 @@ impl Call {
         if !self.is_read() {
             return Ok(None);
         }
-        let StatementDescription { parameters, is_call, computed_bits, leaves_state, .. } =
-            *prepared.described;
+        let StatementDescription { parameters, is_call, computed_bits, effect, .. } = *prepared.described;
         let (columns, decoders) = described(shared.reading(computed_bits), &self.definitions)?;
         let (sql, limits) = (Arc::clone(&prepared.sql), prepared.limits.clone());
         let (packets, slow) = (Box::default(), DelayRecord::default());
@@ -99,7 +99,8 @@ impl Call {
             parameters,
             limits,
             computed_bits,
-            leaves_state,
+            effect,
+            has_left_state: AtomicBool::new(false),
             slow,
         };
         Ok(Some(Prepared { id: prepared.id, described: Arc::new(described) }))

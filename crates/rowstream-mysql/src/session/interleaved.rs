@@ -33,7 +33,7 @@ use super::super::packet::OK;
 use super::super::statement::{Cursor, Prepared};
 use super::super::value::Row;
 use super::super::wire::{Frame, out_of_order};
-use super::{BEGIN, BeginResult, Execution, PendingAnswers, Session, State, begun, note_column};
+use super::{Execution, PendingAnswers, PrefaceResult, Session, State, note_column, prefaced};
 
 /// The interleaved statements of one session.
 pub(super) struct InterleavedStatements {
@@ -45,8 +45,8 @@ pub(super) struct InterleavedStatements {
 /// A command that we sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SentCommand {
-    /// The start of the transaction.
-    Begin,
+    /// See [`Session::preface`].
+    Preface,
     /// A statement, or the next portion of its rows.
     Of(usize, Stage, Command),
 }
@@ -92,11 +92,16 @@ impl InterleavedStatements {
         self.open.iter().filter(is_open).map(|one| &*one.execution.prepared.sql)
     }
 
+    /// Returns true if the statement of the pending command may change the session.
+    pub(super) fn may_change(&self) -> bool {
+        self.coming().is_some_and(|prepared| prepared.may_change())
+    }
+
     /// The pending answers.
     pub(super) fn rest(&self) -> PendingAnswers {
         match self.sent {
             None => PendingAnswers::Nothing,
-            Some(SentCommand::Begin) => PendingAnswers::Begin,
+            Some(SentCommand::Preface) => PendingAnswers::Preface,
             Some(SentCommand::Of(_, stage, _)) => PendingAnswers::Answers(stage, 1),
         }
     }
@@ -161,14 +166,14 @@ impl Session {
 
     /// Sends the command for the next rows of a statement.
     fn ask(&mut self, which: usize) -> Result<(), Error> {
-        let begin = self.needs_begin();
+        let preface = self.preface();
         let limit = portions::longest(self.shared.fetch_rows);
         let (State::Interleaved(all), Some((_, connection))) = (&mut self.state, &mut self.held) else {
             return Err(out_of_order());
         };
-        if begin {
-            connection.wire.command(&query_command(BEGIN));
-            all.sent = Some(SentCommand::Begin);
+        if let Some(preface) = preface {
+            connection.wire.command(&query_command(&preface));
+            all.sent = Some(SentCommand::Preface);
             return Ok(());
         }
         let open = &mut all.open[which];
@@ -206,23 +211,21 @@ impl Session {
         };
         let InterleavedStatements { open, sent } = all;
         let (which, step, command) = match sent {
-            Some(SentCommand::Of(which, stage, command)) => {
-                (*which, stage.step(&connection.wire, frame), *command)
-            }
-            Some(SentCommand::Begin) => match begun(connection, frame) {
-                BeginResult::Yes => {
+            Some(SentCommand::Of(which, stage, command)) => (*which, stage.step(connection, frame), *command),
+            Some(SentCommand::Preface) => match prefaced(connection, frame) {
+                PrefaceResult::Yes => {
                     *sent = None;
                     return Ok(());
                 }
-                BeginResult::No(step) => (0, step, Command::Execute),
+                PrefaceResult::No(step) => (0, step, Command::Execute),
             },
             None => return Err(self.broken(out_of_order())),
         };
         let open = &mut open[which];
         match step {
             Step::Counted(columns) => open.execution.count(columns).map_err(|error| self.stale(error))?,
-            Step::Column => {
-                let noted = note_column(&mut open.execution, &self.shared, connection, frame);
+            Step::Column { last } => {
+                let noted = note_column(&mut open.execution, &self.shared, connection, frame, last);
                 noted.map_err(|error| self.stale(error))?;
             }
             Step::Described => {
@@ -233,11 +236,15 @@ impl Session {
                 open.state = RowsState::Suspended;
                 *sent = None;
             }
+            Step::End { opened: true, .. } if command == Command::Execute => {
+                open.state = RowsState::Suspended;
+                *sent = None;
+            }
             // A portion without rows must be the last one. Otherwise they could continue for ever.
-            Step::End { last: false } if command == Command::Fetch && open.portion.is_empty() => {
+            Step::End { last: false, .. } if command == Command::Fetch && open.portion.is_empty() => {
                 return Err(self.broken(out_of_order()));
             }
-            Step::End { last } => {
+            Step::End { last, .. } => {
                 open.portion.end();
                 let complete = last || command == Command::Execute;
                 open.state = if complete { RowsState::Complete } else { RowsState::Suspended };
