@@ -316,6 +316,7 @@ async fn effects_of_functions_and_views_of_mariadb_end_with_their_request() {
         "create table t(id int primary key); insert into t values (1), (2), (3);
          delimiter $$
          create function cuts() returns int begin set session sql_select_limit = 1; return 1; end $$
+         create function cuts_all() returns int begin set @@sql_select_limit = 1; return 1; end $$
          create function zone() returns int begin set time_zone = '+05:00'; return 1; end $$
          create function sets() returns int begin set @x = 5; return 1; end $$
          create function selects() returns int begin select 5 into @x; return 1; end $$
@@ -333,6 +334,7 @@ async fn effects_of_functions_and_views_of_mariadb_end_with_their_request() {
     );
     let statements = [
         ("cuts", "select cuts() as x"),
+        ("cuts_all", "select cuts_all() as x"),
         ("each", "select id as x from t where cuts() = 1 and id = 1"),
         ("of_function", "select x from of_function"),
         ("of_view", "select t.id as x from t straight_join of_view where t.id = 1"),

@@ -143,7 +143,10 @@ pub(super) fn ok_status(body: &[u8]) -> Option<u16> {
     // The numbers of changed rows and of the last inserted row.
     reader.length()?;
     reader.length()?;
-    reader.u16()
+    let status = reader.u16()?;
+    // The number of warnings. An EOF ends earlier.
+    reader.u16()?;
+    Some(status)
 }
 
 /// The longest error message that we keep, in bytes; the servers' own have 512.

@@ -52,9 +52,9 @@ pub(super) struct Preparation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PreparationStage {
     Head,
-    /// This many parameters and an EOF. Their definitions say nothing before they are bound.
+    /// This many parameters, and an EOF if the server sends those. Their definitions say nothing before they are bound.
     Parameters(u16),
-    /// This many columns and an EOF.
+    /// This many columns, and an EOF if the server sends those.
     Columns(u16),
     Done,
 }

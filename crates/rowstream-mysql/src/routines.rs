@@ -5,8 +5,9 @@
 //! sets, and an error hides all changes. So we read the catalog once for each source: the texts of functions, and of
 //! the views in the URL's database.
 //!
-//! - A function whose text names a variable, or calls `get_lock` or `last_insert_id`, may leave something that isn't
-//!   reported. If the user can't read the text, that depends on the function's declaration.
+//! - A function whose text names a variable, calls `get_lock` or `last_insert_id`, or sets a role or the next
+//!   transaction, may leave something that isn't reported (nor does MariaDB report `set @@name`). If the user can't
+//!   read the text, that depends on the function's declaration.
 //! - All other functions may change settings. So may a view whose text the user can't read.
 //! - Functions and views also have the effects of those that they use.
 //!
@@ -15,9 +16,9 @@
 
 use std::collections::BTreeMap;
 
-use rowstream_core::Error;
 use rowstream_core::lock::RwLock;
 use rowstream_core::sql::Outline;
+use rowstream_core::{Error, log};
 
 use super::connect::Connection;
 use super::dialect::DIALECT;
@@ -44,25 +45,44 @@ impl SessionEffect {
     }
 }
 
+/// The most names of functions and views, in all texts together, that we compare.
+const NAMES_AT_MOST: usize = 100_000;
+
 /// The functions and views of a source that have effects. `None` until we have read the catalog.
 #[derive(Debug, Default)]
 pub(super) struct Routines(RwLock<Option<BTreeMap<String, SessionEffect>>>);
 
 impl Routines {
-    /// Reads the catalog, unless that has happened already. A server that doesn't know such a query has no functions.
+    /// Reads the catalog of `source`, unless that has happened already. A server that doesn't know such a query has no
+    /// functions. If it can't answer in time, only its own reports count.
     ///
     /// # Errors
-    /// The connection failed, or the query took too long.
-    pub(super) async fn read(&self, connection: &mut Connection) -> Result<(), Error> {
+    /// The connection failed.
+    pub(super) async fn read(&self, connection: &mut Connection, source: &str) -> Result<(), Error> {
         if self.0.read().is_some() {
             return Ok(());
         }
-        let mut routines = BTreeMap::new();
-        let read = look::rows(connection, CATALOG, |row| routines.extend(Routine::of_row(row))).await?;
-        match read {
-            Err(error) if !error.sqlstate.starts_with("42") => return Err(error.into_error(None)),
-            Ok(()) | Err(_) => *self.0.write() = Some(effects(routines)),
+        let (mut routines, mut names) = (BTreeMap::<String, Routine>::new(), 0);
+        let read = look::rows(connection, CATALOG, |row| {
+            let Some((name, routine)) = Routine::of_row(row) else { return };
+            names += 1 + routine.uses.len();
+            if names <= NAMES_AT_MOST {
+                routines.entry(name).or_default().add(routine);
+            }
+        });
+        let why = match read.await? {
+            Err(error) if error.ends_connection() => return Err(error.into_error(None)),
+            Err(error) if !error.sqlstate.starts_with("42") => Some(error.message),
+            Ok(()) if names > NAMES_AT_MOST => Some(format!("they name {names} others")),
+            Ok(()) | Err(_) => None,
+        };
+        if let Some(why) = why {
+            log::warning!(
+                "the functions of source `{source}` can't be read, so locks that they take stay for later requests: {why}"
+            );
+            routines.clear();
         }
+        *self.0.write() = Some(effects(routines));
         Ok(())
     }
 
@@ -78,10 +98,11 @@ impl Routines {
 /// The functions and views that a text may name. The names of functions end in `(`.
 fn names(outline: &Outline<'_>) -> impl Iterator<Item = String> {
     let functions = outline.functions().into_iter().map(|name| format!("{name}("));
-    functions.chain(outline.tables_or_columns())
+    functions.chain(outline.tables_or_columns()).map(|name| name.to_lowercase())
 }
 
-/// A function or a view.
+/// The functions and views of one name.
+#[derive(Default)]
 struct Routine {
     effect: SessionEffect,
     /// The functions and views that its text names.
@@ -101,9 +122,22 @@ impl Routine {
         let Some(outline) = text.as_ref().and_then(|text| Outline::new(text, &DIALECT)) else {
             return Some((name, Self { effect: hidden, uses: Vec::new() }));
         };
-        let least = if name.ends_with('(') { SessionEffect::Reported } else { SessionEffect::Nothing };
+        let is_function = name.ends_with('(');
+        let sets_more = text.as_ref().is_some_and(|text| text.contains("@@"))
+            || outline.has_any(&["set"]) && outline.has_any(&["transaction", "role"]);
+        let least = match is_function {
+            true if sets_more => SessionEffect::Unreported,
+            true => SessionEffect::Reported,
+            false => SessionEffect::Nothing,
+        };
         let effect = SessionEffect::of_text(&outline).max(least);
-        Some((name, Self { effect, uses: names(&outline).collect() }))
+        let uses = names(&outline).collect();
+        Some((name, Self { effect, uses }))
+    }
+
+    fn add(&mut self, other: Self) {
+        self.effect = self.effect.max(other.effect);
+        self.uses.extend(other.uses);
     }
 }
 
@@ -114,10 +148,9 @@ fn effects(mut routines: BTreeMap<String, Routine>) -> BTreeMap<String, SessionE
             let effects = routine.uses.iter().filter_map(|name| Some(routines.get(name)?.effect));
             effects.fold(routine.effect, Ord::max)
         };
-        let raised: Vec<_> = routines.iter().map(|(name, routine)| (name.clone(), used(routine))).collect();
+        let raised: Vec<_> = routines.values().map(used).collect();
         let mut is_complete = true;
-        for (name, effect) in raised {
-            let routine = routines.get_mut(&name).expect("it was there");
+        for (routine, effect) in routines.values_mut().zip(raised) {
             is_complete &= routine.effect == effect;
             routine.effect = effect;
         }
@@ -163,9 +196,21 @@ mod tests {
             row("hidden", Some(""), "1"),
             row("around(", Some("return again()"), "1"),
             row("again(", Some("return around()"), "1"),
+            row("server(", Some("begin set @@sql_select_limit = 1; return 1; end"), "1"),
+            row("next(", Some("begin set transaction read write; return 1; end"), "1"),
+            row("calls(", Some("begin call p; return 1; end"), "1"),
+            row("p(", Some("begin do get_lock('a', 0); end"), "1"),
+            // Of two databases.
+            row("twice(", Some("return get_lock('a', 0)"), "1"),
+            row("twice(", Some("return 1"), "1"),
+            row("ÄRGER(", Some("return get_lock('a', 0)"), "1"),
         ];
         let routines = Routines::default();
-        *routines.0.write() = Some(effects(rows.into_iter().filter_map(Routine::of_row).collect()));
+        let mut read = BTreeMap::<String, Routine>::new();
+        for (name, routine) in rows.into_iter().filter_map(Routine::of_row) {
+            read.entry(name).or_default().add(routine);
+        }
+        *routines.0.write() = Some(effects(read));
         for (sql, effect) in [
             ("select count(*) from t", SessionEffect::Nothing),
             ("select id from tables", SessionEffect::Nothing),
@@ -177,6 +222,12 @@ mod tests {
             ("select id from t join d.of_view using (id)", SessionEffect::Unreported),
             ("select x from t straight_join of_view", SessionEffect::Unreported),
             ("select counts()", SessionEffect::Unreported),
+            ("select server()", SessionEffect::Unreported),
+            ("select next()", SessionEffect::Unreported),
+            ("select calls()", SessionEffect::Unreported),
+            ("select twice()", SessionEffect::Unreported),
+            ("select Ärger()", SessionEffect::Unreported),
+            ("select @@version", SessionEffect::Nothing),
             ("select get_lock('a', 0)", SessionEffect::Unreported),
             ("select @x", SessionEffect::Unreported),
         ] {

@@ -255,7 +255,7 @@ impl Session {
     async fn prepare_anew(&mut self, sql: Arc<str>, ad_hoc: bool) -> Result<Arc<Prepared>, Error> {
         self.state = State::Preparing;
         let shared = Arc::clone(&self.shared);
-        if let Err(error) = shared.routines.read(self.connection()).await {
+        if let Err(error) = shared.routines.read(self.connection(), &shared.name).await {
             return Err(self.broken(error));
         }
         self.wire().command(&preparing::command(&sql));

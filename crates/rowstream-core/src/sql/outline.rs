@@ -376,10 +376,14 @@ impl<'a> Outline<'a> {
         pairs.filter_map(|pair| self.name(pair[1].text)).collect()
     }
 
-    /// The functions that the statement calls.
+    /// The functions that the statement calls, and procedures that it calls without brackets.
     pub fn functions(&self) -> Vec<String> {
-        let calls = self.parts.windows(2).filter(|pair| pair[1].text == "(");
-        calls.filter_map(|pair| self.name(pair[0].text)).collect()
+        let called = |pair: &[Part<'a>]| match pair[1].text {
+            "(" => self.name(pair[0].text),
+            procedure if pair[0].is("call") => self.name(procedure),
+            _ => None,
+        };
+        self.parts.windows(2).filter_map(called).collect()
     }
 
     /// The functions, and each name after a dot with that dot in front. `e.count` is a column, or
