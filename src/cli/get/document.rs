@@ -116,21 +116,21 @@ impl Document {
         }
     }
 
-    /// Compares the body with the server's state of its stream. `None`: the server can't be asked, so
-    /// there's only the `weaker` proof.
+    /// Compares the body with the server's state of its stream. If the server can't be asked, or the
+    /// stream still runs, there's only the `weaker` proof.
     ///
     /// # Errors
     /// See [`Self::finish`].
     pub(super) fn check_state(&self, state: Option<&Value>, weaker: Option<Proof>) -> Result<Proof, Fault> {
-        let is_complete = state.is_some_and(|state| state["state"] == "complete");
-        if let Some(weaker) = weaker.filter(|_| !is_complete) {
+        let has_ended = state.is_some_and(|state| state["state"] != "running");
+        if let Some(weaker) = weaker.filter(|_| !has_ended) {
             return Ok(weaker);
         }
         let state = state.ok_or_else(|| self.unproven())?;
         if state["error"].is_object() {
             return Err(Fault::of_server(&state["error"]));
         }
-        if !is_complete {
+        if state["state"] != "complete" {
             return Err(Fault::cut(format!("the server's state of the stream is {}", state["state"])));
         }
         let proof = weaker.unwrap_or(Proof::StreamState).max(Proof::StreamState);
@@ -266,6 +266,9 @@ mod tests {
         ] {
             let fault = document.check_state(Some(&state), None).unwrap_err();
             assert!(fault.to_string().contains(reason), "{fault}");
+            // A proxy that cut the body may have counted it.
+            let counted = document.check_state(Some(&state), Some(Proof::Length));
+            assert_eq!(counted.is_ok(), state["state"] == "running", "{counted:?}");
         }
         assert_eq!(document.check_state(None, None), Err(document.unproven()));
         assert_eq!(document.check_state(None, Some(Proof::Format)), Ok(Proof::Format));
