@@ -27,6 +27,9 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     }
     let profile = option(&mut words, "--profile")?.unwrap_or("dist");
     let beside = option(&mut words, "--beside")?;
+    if beside.is_none() && profile != "dist" {
+        return Err("--profile needs --beside, because only released programs are published".into());
+    }
     let mut command = cargo();
     command.args(["run", "--release", "--locked", "--quiet", "--package", "compare", "--"]).args(&words);
     if words.first() == Some(&"report") {
@@ -77,8 +80,16 @@ fn older(commit: &str, profile: &str, target: &Path) -> Result<PathBuf> {
         needs::run(Command::new("git").args(["clone", "--quiet"]).args([workspace(), &folder]))?;
     }
     let git = |arguments: &[&str]| needs::run(Command::new("git").args(arguments).current_dir(&folder));
+    let mut name = Command::new("git");
+    name.args(["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")]).current_dir(workspace());
+    let output = name.output().map_err(|error| format!("cannot run git: {error}"))?;
+    let hash = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if hash.is_empty() {
+        return Err(format!("there is no commit {commit}"));
+    }
+    println!("the older version is {hash}");
     git(&["fetch", "--quiet", "origin"])?;
-    git(&["checkout", "--quiet", "--detach", commit])?;
+    git(&["checkout", "--quiet", "--detach", &hash])?;
     let mut build = cargo();
     build.args(["build", "--profile", profile, "--locked"]).current_dir(&folder);
     needs::run(build.env("CARGO_TARGET_DIR", folder.join("target")))?;
