@@ -247,6 +247,9 @@ impl Exchange<'_> {
     /// streams.
     pub(super) fn answer_without_room(&mut self) -> Option<Result<Response<AnswerBody>, Error>> {
         let app = self.app;
+        if !self.request.uri().path().starts_with(ADMIN) {
+            return None;
+        }
         let endpoint = AdminEndpoint::find(app, self.request).ok()?;
         let access = match endpoint {
             AdminEndpoint::Live => &app.config.admin.live,

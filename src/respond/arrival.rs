@@ -52,7 +52,7 @@ pub(super) fn network(proxies: &Proxies, request: &Request<Arrival>) -> Option<I
     address(proxies, request).map(network_of)
 }
 
-/// The same, if the streams of each client are limited.
+/// The client's address, if the streams of each client are limited.
 pub(super) fn counted(limits: &Limits, request: &Request<Arrival>) -> Option<IpAddr> {
     limits.max_streams_per_client?;
     network(&limits.proxies, request)

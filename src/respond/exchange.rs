@@ -1,4 +1,4 @@
-//! One request on its way to its response. Its stages: route, authorize, sign, read, admit, run.
+//! One request on its way to its response. Its stages: limit, route, authorize, read, sign, admit, run.
 
 use std::error::Error as StdError;
 use std::net::IpAddr;

@@ -46,7 +46,7 @@ pub(super) struct AdmittedRequest<'a> {
     pub(super) values: Vec<ParamValue>,
     /// The query of its URL.
     pub(super) url_query: Option<&'a str>,
-    /// When its time limits begin: with the request, or with the last reading of a long poll.
+    /// When its time limits begin: at admission, or with the last reading of a long poll.
     pub(super) begun: Instant,
 }
 
