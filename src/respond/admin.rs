@@ -295,7 +295,7 @@ fn targets(config: &Config, request: &Request<Arrival>) -> String {
     let asked = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let asked = request.uri().authority().cloned().or_else(|| asked?.parse().ok());
     let own = match (&config.discovery.address, asked) {
-        // The configured port is that of clients, and this request arrived at another.
+        // The configured port is for clients, and this request arrived at another.
         (Some(address), Some(asked)) if is_admin(request) => Some(on_port(address.host(), asked.port_u16())),
         (Some(address), asked) => {
             let port = address.port_u16().or_else(|| asked?.port_u16());

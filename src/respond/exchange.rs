@@ -177,7 +177,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Reads and checks a request for rows of `endpoint`. `params` are those of its body.
+    /// Reads and checks a request for rows of `endpoint`. `params` are the body's parameters.
     fn read_rows_request<'e>(
         &self,
         found: &Match<'_>,
@@ -314,7 +314,7 @@ impl Exchange<'_> {
         self.tracker.credentials.actor(roles).map(|actor| Some(Arc::new(actor)))
     }
 
-    /// Reads the credentials, unless they're those of a signed URL, which are known already.
+    /// Reads the credentials, unless the URL is signed: then they're known already.
     async fn read_credentials(&mut self) {
         if !self.tracker.is_signed {
             self.tracker.credentials = self.credentials().await;

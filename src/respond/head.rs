@@ -256,8 +256,8 @@ pub(super) fn complete_head(cors: Option<&Cors>, origin: Option<&HeaderValue>, h
     }
 }
 
-/// A problem document (RFC 9457) for a request of `subject`. PostgREST's clients read those of lists
-/// with filters, and that of a table that doesn't exist.
+/// A problem document (RFC 9457) for a request of `subject`. For lists with filters and for unknown tables it has a
+/// `message`, which PostgREST's clients read.
 pub(super) fn problem(config: &Config, subject: Subject, error: &Error) -> Response<Bytes> {
     let has_filters = |endpoint: &Endpoint| endpoint.refine_settings().is_some();
     let is_of_filters = match subject {

@@ -99,7 +99,7 @@ fn version(product: &str) -> (u64, u64, u64) {
     (next(), next(), next())
 }
 
-/// The first row of a statement without parameters. Errors are those of [`rows`].
+/// The first row of a statement without parameters. Fails like [`rows`].
 async fn first_row(
     connection: &mut Connection,
     sql: &str,

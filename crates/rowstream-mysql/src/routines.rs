@@ -141,7 +141,7 @@ impl Routine {
     }
 }
 
-/// The effects of functions and views, with those of all that they use.
+/// The effects of functions and views. They include the effects of all functions and views that these use.
 fn effects(mut routines: BTreeMap<String, Routine>) -> BTreeMap<String, SessionEffect> {
     loop {
         let used = |routine: &Routine| {

@@ -3,8 +3,8 @@
 //! 1. A line is a record only if it begins with this response's tag. All others are rows, and are
 //!    copied as they are.
 //! 2. Bytes after the last line feed aren't a line, so they never become a row.
-//! 3. `mark` is set only if its count is the number of rows that arrived, and its digest that of the
-//!    bytes. So is `end`.
+//! 3. `mark` is set only if its count equals the number of rows that arrived, and its digest matches
+//!    the bytes before it. The same is true of `end`.
 
 use memchr::{memchr, memchr_iter, memrchr};
 use serde_json::Value;
@@ -55,7 +55,7 @@ pub(super) struct Mark {
 pub(super) struct End {
     /// True if it ends a full page, so that other rows may follow.
     pub(super) is_full_page: bool,
-    /// True if it has a digest, which is that of the body before it.
+    /// True if it has a digest, which matches the body before it.
     pub(super) has_digest: bool,
 }
 
@@ -235,7 +235,7 @@ impl Lines {
         Err(Fault::cut(format!("the server sent {sent} rows, but {arrived} arrived")))
     }
 
-    /// Compares the digest in a record. Returns true if there's one.
+    /// Compares the digest in a record with the bytes before it. Returns true if the record has one.
     fn check_digest(&self, record: &Value) -> Result<bool, Fault> {
         match (record["digest"].as_str(), self.digest_need) {
             (Some(sent), _) if sent == self.digest.text() => Ok(true),
