@@ -13,6 +13,20 @@ pub(crate) const ROOM: usize = 40;
 /// The room for one value.
 pub(crate) type Room = [u8; ROOM];
 
+/// Puts `bytes` at `at`. Returns their end.
+///
+/// Unlike `copy_from_slice`, an assignment of arrays is no call, however the compiler splits the
+/// crate into units.
+///
+/// # Panics
+///
+/// If `room` is too short.
+#[inline(always)]
+pub(crate) fn put<const N: usize>(bytes: &[u8; N], at: usize, room: &mut Room) -> usize {
+    *room[at..].first_chunk_mut().expect("the value fits into its room") = *bytes;
+    at + N
+}
+
 /// The bytes appended for a prefix and its value.
 const BLOCK: usize = 64;
 /// The longest prefix that leaves room for a value.

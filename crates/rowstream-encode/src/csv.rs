@@ -4,7 +4,7 @@
 //! characters is quoted. By default NULL is empty and an empty text is `""`, as in PostgreSQL's
 //! `COPY`.
 
-use crate::append::{ROOM, Room, Slot};
+use crate::append::{ROOM, Room, Slot, put};
 use crate::datetime::{self, LastHour, Zone};
 use crate::rows::RowWriter;
 use crate::{BytesForm, Column, Format, Value, ValueOptions, escape, hex, integer, json, options};
@@ -258,8 +258,8 @@ impl CsvEncoder {
         let plain: &mut Room = room.last_chunk_mut()?;
         match value {
             Value::Null => return Some(0),
-            Value::Bool(true) => return Some(json::put(b"true", plain)),
-            Value::Bool(false) => return Some(json::put(b"false", plain)),
+            Value::Bool(true) => return Some(put(b"true", 0, plain)),
+            Value::Bool(false) => return Some(put(b"false", 0, plain)),
             Value::Int(int) | Value::Int4(int) => return Some(integer::put_int(int, plain)),
             _ => {}
         }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::append::Room;
+use crate::append::{Room, put};
 use crate::integer::eight_digits;
 
 const DAY: i64 = 24 * HOUR as i64;
@@ -31,7 +31,7 @@ pub(crate) fn put_date(days: i32, room: &mut Room) -> Option<usize> {
     let days = i64::from(days);
     FOUR_DIGIT_YEARS.contains(&days).then(|| {
         room[0] = b'"';
-        room[1..11].copy_from_slice(&CivilDate::from_days(days).digits());
+        put(&CivilDate::from_days(days).digits(), 1, room);
         room[11] = b'"';
         12
     })
@@ -120,9 +120,9 @@ impl LastHour {
         let (seconds, micros) = (within / 1_000_000, within % 1_000_000);
         let ([m1, m2], [s1, s2]) = (pair(seconds / 60), pair(seconds % 60));
         let (fraction, length) = fraction(micros);
-        room[..16].copy_from_slice(&self.text);
-        room[15..20].copy_from_slice(&[m1, m2, b':', s1, s2]);
-        room[20..28].copy_from_slice(&fraction);
+        put(&self.text, 0, room);
+        put(&[m1, m2, b':', s1, s2], 15, room);
+        put(&fraction, 20, room);
         let end = 20 + length;
         room[end] = b'Z';
         let end = end + usize::from(zone == Zone::Utc);

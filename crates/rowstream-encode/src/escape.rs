@@ -4,7 +4,7 @@
 //! (`src/backend/utils/adt/json.c`): the seven bytes with a short form, and the other controls
 //! below 0x20 as `\u00xx`. RFC 8259, section 7, requires no others.
 
-use crate::append::{ROOM, Room};
+use crate::append::{ROOM, Room, put};
 
 /// Puts `text` in quotes into `room`. Returns its length, or `None` if it's longer than 32 bytes or
 /// contains a quote, a control below 0x20, or `special`, which is the backslash in JSON.
@@ -23,10 +23,7 @@ pub(crate) fn put_string(text: &str, special: u8, room: &mut Room) -> Option<usi
             put_clean::<2>(bytes, room, |first, last| is_dirty(first, special) | is_dirty(last, special))
         }
         1 => put_clean::<1>(bytes, room, |first, _| is_dirty(first, special)),
-        0 => {
-            room[..2].copy_from_slice(b"\"\"");
-            Some(2)
-        }
+        0 => Some(put(b"\"\"", 0, room)),
         _ => None,
     }
 }
@@ -45,8 +42,8 @@ fn put_clean<const N: usize>(
     }
     let end = bytes.len() + 1;
     room[0] = b'"';
-    room[1..=N].copy_from_slice(&first);
-    room[end - N..end].copy_from_slice(&last);
+    put(&first, 1, room);
+    put(&last, end - N, room);
     room[end] = b'"';
     Some(end + 1)
 }

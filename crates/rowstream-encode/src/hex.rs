@@ -1,6 +1,6 @@
 //! Bytes as hexadecimal digits.
 
-use crate::append::Room;
+use crate::append::{Room, put};
 
 /// The two lower-case digits of each byte.
 static DIGITS: [[u8; 2]; 256] = {
@@ -31,7 +31,7 @@ pub(crate) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
 pub(crate) fn put_uuid(uuid: [u8; 16], room: &mut Room) -> usize {
     const TEMPLATE: &[u8; 38] = b"\"00000000-0000-0000-0000-000000000000\"";
     const PLACES: [usize; 16] = [1, 3, 5, 7, 10, 12, 15, 17, 20, 22, 25, 27, 29, 31, 33, 35];
-    room[..TEMPLATE.len()].copy_from_slice(TEMPLATE);
+    put(TEMPLATE, 0, room);
     for (byte, place) in uuid.into_iter().zip(PLACES) {
         [room[place], room[place + 1]] = digits(byte);
     }

@@ -1,6 +1,6 @@
 //! Integers as text.
 
-use crate::append::Room;
+use crate::append::{Room, put};
 
 /// Ten to the power of 8, the first number with nine digits.
 const TEN_TO_8: u64 = 100_000_000;
@@ -37,15 +37,14 @@ fn put_first(number: u64, at: usize, room: &mut Room) -> usize {
     let digits = eight_digits(number);
     // The first digit is the lowest byte. The mark in the last byte keeps one digit of 0.
     let zeros = (digits | (1 << 63)).trailing_zeros() as usize / 8;
-    room[at..at + 8].copy_from_slice(&((digits | ZEROS) >> (8 * zeros)).to_le_bytes());
+    put(&((digits | ZEROS) >> (8 * zeros)).to_le_bytes(), at, room);
     at + 8 - zeros
 }
 
 /// Puts a number below 10^8 at `at`, with leading zeros. Returns its end.
 #[inline]
 fn put_eight(number: u64, at: usize, room: &mut Room) -> usize {
-    room[at..at + 8].copy_from_slice(&(eight_digits(number) | ZEROS).to_le_bytes());
-    at + 8
+    put(&(eight_digits(number) | ZEROS).to_le_bytes(), at, room)
 }
 
 /// The digits of a number below 10^8, one per byte, with the first digit in the lowest byte.

@@ -3,7 +3,7 @@
 //! Two differences are documented: instants are in UTC, marked with `Z`, and the zone precedes `
 //! BC`.
 
-use crate::append::{Room, Slot};
+use crate::append::{Slot, put};
 use crate::datetime::{self, LastHour, Zone};
 use crate::{Value, escape, float, hex, integer};
 
@@ -17,9 +17,9 @@ pub fn write_value(value: Value<'_>, out: &mut Vec<u8>) {
 pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: Slot<'_>) {
     let room = slot.room();
     let length = match value {
-        Value::Null => put(b"null", room),
-        Value::Bool(true) => put(b"true", room),
-        Value::Bool(false) => put(b"false", room),
+        Value::Null => put(b"null", 0, room),
+        Value::Bool(true) => put(b"true", 0, room),
+        Value::Bool(false) => put(b"false", 0, room),
         Value::Int(int) | Value::Int4(int) => integer::put_int(int, room),
         Value::Uuid(uuid) => hex::put_uuid(uuid, room),
         Value::Text(text) => match escape::put_string(text, b'\\', room) {
@@ -44,13 +44,6 @@ pub(crate) fn write_next_value(value: Value<'_>, last: &mut LastHour, mut slot: 
         Value::Time(micros) => return quoted(slot.release(), |out| datetime::write_time(micros, out)),
     };
     slot.keep(length);
-}
-
-/// Puts a text of fixed length into `room`. Returns its length.
-#[inline]
-pub(crate) fn put<const N: usize>(text: &[u8; N], room: &mut Room) -> usize {
-    room[..N].copy_from_slice(text);
-    N
 }
 
 /// Appends a JSON document without line breaks.
