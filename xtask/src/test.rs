@@ -326,12 +326,24 @@ pub(crate) fn test_program(name: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Builds the release program, and the program that counts instructions. It's quiet, because it
-/// runs in parallel with other steps.
+/// Builds the release program, and the program that counts instructions.
 fn release_builds() -> Outcome {
-    match Outcome::of(cargo().args(["build", "--quiet", "--release", "--locked"])) {
-        Outcome::Passed => Outcome::of_result(instructions::build().map(drop)),
-        other => other,
+    Outcome::of_result(release_program().and_then(|()| instructions::build().map(drop)))
+}
+
+/// Builds the release program. A warning in our own code fails it, because every user would read it
+/// in the first build.
+fn release_program() -> Result<()> {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--release", "--locked"]);
+    let output = build.output().map_err(|error| format!("cannot run {build:?}: {error}"))?;
+    let messages = String::from_utf8_lossy(&output.stderr);
+    // The place of a warning in our code. Cargo's own warnings, such as those of a slow network, have
+    // none.
+    let is_clean = !messages.lines().any(|line| line.trim_start().starts_with("--> "));
+    match output.status.success() && is_clean {
+        true => Ok(()),
+        false => Err(format!("{build:?}: {}\n{messages}", output.status)),
     }
 }
 

@@ -343,6 +343,7 @@ impl<'a> Run<'a> {
     }
 
     /// Asks the driver to end the statement, between two of its calls.
+    #[cfg(feature = "adbc")]
     fn cancel(&self) {
         for cancel in &*self.running.cancels.lock() {
             cancel();
