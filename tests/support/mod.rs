@@ -1,7 +1,7 @@
 //! Shared by the integration tests: databases, a running server, HTTP clients, and faults between
 //! them.
 //!
-//! `cargo xtask test` starts a private PostgreSQL and a private MariaDB. These variables of the
+//! `cargo xtask test` starts a private PostgreSQL, MariaDB and MySQL 8. These variables of the
 //! environment describe them, the release binary, and other programs:
 //!
 //! | variable | meaning |
@@ -13,6 +13,9 @@
 //! | `ROWSTREAM_TEST_MARIADB` | a URL of the private MariaDB's root over TCP without TLS: `mysql://root@127.0.0.1:PORT/mysql?ssl-mode=disabled` |
 //! | `ROWSTREAM_TEST_MARIADB_SOCKET` | its Unix socket |
 //! | `ROWSTREAM_TEST_MARIADB_CA` | the PEM file of the CA that signed its certificate, which is valid only for `localhost` |
+//! | `ROWSTREAM_TEST_MYSQL8` | a URL of the private MySQL 8's root over TCP without TLS, like MariaDB's; not set if it can't be installed |
+//! | `ROWSTREAM_TEST_MYSQL8_SOCKET` | its Unix socket |
+//! | `ROWSTREAM_TEST_MYSQL8_FOLDER` | the folder of its programs, and of the `data` that a new server starts with |
 //! | `ROWSTREAM_TEST_RELEASE_BIN` | the `rowstream` of the release build, for claims about memory and speed; if it's not set, the first test that needs it builds it |
 //! | `ROWSTREAM_TEST_PYTHON` | a Python with pyarrow, polars, duckdb and ADBC drivers; not set if they can't be installed |
 //! | `ROWSTREAM_TEST_DUCKDB` | the library of DuckDB; not set if it can't be installed |
@@ -58,7 +61,8 @@ pub use clients::{Client, Curl, Ended, Reply, Streaming, curl, get, get_h2c};
 pub use db::{Login, TestDb, logins, pg_bin, pg_ca, pg_port, pg_socket, pg_url};
 pub use decode::{CODINGS, decode, decoder};
 pub use hops::Hop;
-pub use mariadb::{MariaDb, mariadb_ca, mariadb_port, mariadb_socket};
+pub(crate) use mariadb::with_both;
+pub use mariadb::{MariaDb, MySqlDb, Product, mariadb_ca, mariadb_port, mariadb_socket};
 pub use mariadb_replica::MariaReplica;
 pub use pgbouncer::PgBouncer;
 pub use ports::{free_port, free_ports};

@@ -14,7 +14,7 @@ const ARTIFACTS: [&str; 3] =
     ["com.h2database:h2:2.3.232", "org.questdb:questdb:9.2.2", "com.google.code.gson:gson:2.11.0"];
 /// The Maven plugin that copies an artifact from Maven's own folder.
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy";
-const SUMS: &str = "SHA256SUMS";
+pub(crate) const SUMS: &str = "SHA256SUMS";
 
 /// Returns the folder of the jars. Installs them if they're missing or differ from the pinned ones.
 pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
@@ -22,11 +22,12 @@ pub(crate) fn prepare(target: &Path) -> Result<PathBuf> {
         return Err("there is no JDK".into());
     }
     let pins = [workspace().join("xtask/jars").join(SUMS)];
-    installed::prepare(target, ("test-jars", ""), &pins, |folder| install(folder, &pins[0]))
+    installed::prepare(target, ("test-jars", ""), &pins, |folder| install(&ARTIFACTS, folder, &pins[0]))
 }
 
-fn install(folder: &Path, sums: &Path) -> Result<()> {
-    for artifact in ARTIFACTS {
+/// Copies artifacts to a folder, and compares them with their pinned sums.
+pub(crate) fn install(artifacts: &[&str], folder: &Path, sums: &Path) -> Result<()> {
+    for artifact in artifacts {
         let mut maven = Command::new("mvn");
         maven.args(["--batch-mode", "--quiet", COPY, &format!("-Dartifact={artifact}")]);
         // Maven's standard output would be mixed into the variables that `cargo xtask pg` prints.

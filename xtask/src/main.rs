@@ -2,8 +2,8 @@
 //!
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our
 //! Arrow streams in a test), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB),
-//! [`newer`] (the programs of a newer PostgreSQL), [`pebble`] (a certificate authority), [`sail`]
-//! (a Flight SQL engine), [`mod@console`] (the console's build tools), [`deny`] (the check of
+//! [`mysql`] (a private MySQL 8), [`newer`] (the programs of a newer PostgreSQL), [`pebble`] (a
+//! certificate authority), [`sail`] (a Flight SQL engine), [`mod@console`] (the console's build tools), [`deny`] (the check of
 //! dependencies), [`book`] (the documentation), [`installed`] (installs from package indexes),
 //! [`instructions`] (the cost of the hot paths), [`compare`] (starts the comparisons, a separate
 //! program), [`fuzz`] (inputs that violate a property), [`attack`] (third-party attack tools),
@@ -28,6 +28,7 @@ mod installed;
 mod instructions;
 mod jars;
 mod mariadb;
+mod mysql;
 mod needs;
 mod newer;
 mod npm;
@@ -48,6 +49,7 @@ use std::process::ExitCode;
 
 use instructions::Mode;
 use mariadb::MariaDb;
+use mysql::MySql;
 use postgres::Postgres;
 use same_code::Texts;
 
@@ -75,7 +77,7 @@ usage: cargo xtask test [FILTER…]          everything that has to pass; with a
                                            fails if Rust code has changed since a commit; comments may, and with --messages texts
        cargo xtask wire [--listen ADDR] [NAME…]
                                            plays the scripts of testdata/wire to a client, until Ctrl-C
-       cargo xtask pg [--newer]            a private PostgreSQL, the system's or a newer one, and a private MariaDB with the users of the tests, until Ctrl-C";
+       cargo xtask pg [--newer]            a private PostgreSQL, the system's or a newer one, and a private MariaDB and a private MySQL 8 with the users of the tests, until Ctrl-C";
 
 /// An error message for people.
 type Result<T> = std::result::Result<T, String>;
@@ -128,6 +130,16 @@ fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
     for (name, value) in postgres.environment().into_iter().chain(mariadb.environment()) {
         println!("export {name}='{value}'");
     }
+    let mysql = mysql::prepare(&target).and_then(|installation| {
+        println!("export ROWSTREAM_TEST_MYSQL8_FOLDER='{}'", installation.display());
+        MySql::start(&installation, &target)
+    });
+    match &mysql {
+        Ok(mysql) => {
+            mysql.environment().iter().for_each(|(name, value)| println!("export {name}='{value}'"));
+        }
+        Err(message) => eprintln!("{message}\nWithout it the tests of MySQL 8 fail; all others need none."),
+    }
     match python::prepare(&target) {
         Ok(python) => println!("export ROWSTREAM_TEST_PYTHON='{}'", python.display()),
         Err(message) => {
@@ -158,7 +170,7 @@ fn pg(start: fn(&Path) -> Result<Postgres>) -> Result<()> {
         Ok(program) => println!("export ROWSTREAM_TEST_BUN='{}'", program.display()),
         Err(message) => eprintln!("{message}\nWithout it the tests in Bun fail; all others need none."),
     }
-    eprintln!("PostgreSQL and MariaDB run until Ctrl-C");
+    eprintln!("the databases run until Ctrl-C");
     postgres.wait()
 }
 

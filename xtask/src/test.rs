@@ -7,11 +7,12 @@ use std::process::{Command, Stdio};
 
 use crate::instructions::Mode;
 use crate::mariadb::MariaDb;
+use crate::mysql::MySql;
 use crate::postgres::Postgres;
 use crate::steps::{Outcome, Steps};
 use crate::{
-    Result, book, bun, console, deny, distance, duckdb, instructions, jars, needs, newer, pebble, postgrest,
-    python, sail, target_folder,
+    Result, book, bun, console, deny, distance, duckdb, instructions, jars, mysql, needs, newer, pebble,
+    postgrest, python, sail, target_folder,
 };
 
 /// A dependency of some tests that no machine has by default. If it can't be installed, those tests
@@ -26,7 +27,7 @@ struct Extra {
     tests: &'static [&'static str],
 }
 
-const EXTRAS: [Extra; 11] = [
+const EXTRAS: [Extra; 12] = [
     Extra {
         step: "Python's libraries",
         prepare: python::prepare,
@@ -76,6 +77,13 @@ const EXTRAS: [Extra; 11] = [
         tests: &["others::", "other_languages::java_"],
     },
     Extra {
+        step: "MySQL 8",
+        prepare: mysql::prepare,
+        without: "it cannot be installed here, so the tests of MySQL run against MariaDB alone",
+        variable: MYSQL8,
+        tests: &["mysql8::"],
+    },
+    Extra {
         step: "Go",
         prepare: |_| needs::go(),
         without: "it is not here, so no test runs the client in Go",
@@ -111,6 +119,9 @@ const EXTRAS: [Extra; 11] = [
         tests: &["distance::"],
     },
 ];
+
+/// The variable with the installation of MySQL 8.
+const MYSQL8: &str = "ROWSTREAM_TEST_MYSQL8_FOLDER";
 
 const NO_NEWER: &str = "it cannot be installed here, so the tests run against the system's PostgreSQL alone";
 
@@ -247,8 +258,16 @@ pub(crate) fn run(words: &[&str]) -> Result<bool> {
         steps.run("MariaDB", || {
             Outcome::of_result(MariaDb::start(&target).map(|started| mariadb = Some(started)))
         });
-        let mariadb = mariadb.as_ref();
-        let tests = Tests { scope, filters: &filters, target: &target, extras: &extras, mariadb };
+        let mut mysql = None;
+        let installed = extras.iter().find(|(extra, _)| extra.variable == MYSQL8);
+        if let Some(installation) = installed.and_then(|(_, place)| place.as_ref()) {
+            steps.run("MySQL 8's server", || {
+                let started = MySql::start(installation, &target);
+                Outcome::of_result(started.map(|started| mysql = Some(started)))
+            });
+        }
+        let (mariadb, mysql) = (mariadb.as_ref(), mysql.as_ref());
+        let tests = Tests { scope, filters: &filters, target: &target, extras: &extras, mariadb, mysql };
         tests.run_all(&mut steps, &mut counts);
     }
     if is_whole && scope.has(Part::Alone) {
@@ -415,6 +434,7 @@ struct Tests<'a> {
     extras: &'a [(Extra, Option<PathBuf>)],
     /// Without it, tests that need it fail.
     mariadb: Option<&'a MariaDb>,
+    mysql: Option<&'a MySql>,
 }
 
 impl Tests<'_> {
@@ -510,6 +530,7 @@ impl Tests<'_> {
     fn give(&self, command: &mut Command, postgres: &Postgres) {
         give(command, postgres);
         command.envs(self.mariadb.into_iter().flat_map(MariaDb::environment));
+        command.envs(self.mysql.into_iter().flat_map(MySql::environment));
         command.envs(self.extras.iter().filter_map(|(extra, place)| Some((extra.variable, place.as_ref()?))));
         // Without it, a test that needs the release build builds it.
         match self.scope != Scope::Fast && self.filters.is_empty() {
