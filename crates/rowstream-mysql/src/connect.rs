@@ -98,7 +98,9 @@ pub struct Connection {
 /// The parties that can read our messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Secrecy {
-    /// Only the server that the URL names: a Unix socket, or TLS with a verified certificate.
+    /// Only this machine's server: a Unix socket.
+    Local,
+    /// Only the server that the URL names: TLS with a verified certificate.
     Verified,
     /// Any server at the other end of TLS.
     Encrypted,
@@ -215,7 +217,8 @@ impl Connector {
         let secrecy = match &socket {
             Socket::Tcp(_) => Secrecy::Open,
             Socket::Tls(_) if !self.target.verifies() => Secrecy::Encrypted,
-            Socket::Unix(_) | Socket::Tls(_) => Secrecy::Verified,
+            Socket::Tls(_) => Secrecy::Verified,
+            Socket::Unix(_) => Secrecy::Local,
         };
         let mut wire = Wire::new(socket, self.max_payload, sequence);
         self.authenticate(&mut wire, &greeting, login, secrecy).await?;
@@ -282,7 +285,8 @@ impl Connector {
         if capabilities & capability::PLUGIN_AUTH_LENENC == 0 {
             return Err(Error::protocol("the server is too old: its protocol has no authentication plugins"));
         }
-        let tls = if secrecy != Secrecy::Open && self.tls.is_some() { capability::SSL } else { 0 };
+        let has_tls = matches!(secrecy, Secrecy::Verified | Secrecy::Encrypted);
+        let tls = if has_tls { capability::SSL } else { 0 };
         let mut plugin = greeting.plugin.clone();
         let mut nonce = greeting.nonce.clone();
         let mut login = Vec::new();
@@ -320,7 +324,7 @@ impl Connector {
                 // itself (4).
                 1 if body.get(1) == Some(&3) => {}
                 1 if body.get(1) == Some(&4) => match secrecy {
-                    Secrecy::Verified | Secrecy::Encrypted => wire.reply(&clear(password)),
+                    Secrecy::Local | Secrecy::Verified | Secrecy::Encrypted => wire.reply(&clear(password)),
                     Secrecy::Open => return Err(not_in_the_open()),
                 },
                 _ => return Err(out_of_order()),
@@ -358,13 +362,17 @@ fn scramble(password: &[u8], plugin: &str, nonce: &[u8], secrecy: Secrecy) -> Re
         }
         // Any server can ask for it, even if the user has another plugin.
         "mysql_clear_password" => match secrecy {
-            Secrecy::Verified => Ok(clear(password)),
+            Secrecy::Local | Secrecy::Verified => Ok(clear(password)),
             Secrecy::Encrypted => Err(not_to_anybody()),
             Secrecy::Open => Err(not_in_the_open()),
         },
         "sha256_password" => match secrecy {
             Secrecy::Verified | Secrecy::Encrypted => Ok(clear(password)),
-            Secrecy::Open => Err(not_in_the_open()),
+            // The server accepts it only over TLS.
+            Secrecy::Local | Secrecy::Open => Err(Error::source_unavailable(
+                "the user's plugin sha256_password needs TLS, even over a Unix socket: change the plugin to \
+                 caching_sha2_password, or connect over TCP with `ssl-mode=required`",
+            )),
         },
         _ => Err(Error::source_unavailable(format!(
             "the server asks for the authentication plugin `{plugin}`: the supported ones are \
@@ -573,6 +581,8 @@ mod tests {
         for plugin in ["mysql_clear_password", "sha256_password", "client_ed25519"] {
             assert!(proof(plugin).is_err(), "{plugin}");
         }
+        let local = |plugin: &str| scramble(b"secret", plugin, nonce, Secrecy::Local);
+        assert!(local("mysql_clear_password").is_ok() && local("sha256_password").is_err());
         let encrypted = |plugin: &str| scramble(b"secret", plugin, nonce, Secrecy::Encrypted);
         assert!(encrypted("mysql_clear_password").is_err() && encrypted("sha256_password").is_ok());
         let verified = scramble(b"secret", "mysql_clear_password", nonce, Secrecy::Verified);

@@ -89,6 +89,16 @@ async fn older_plugins_work() {
     is_refused(&db.url_of(&native("wr0ng-pass"), "ssl-mode=disabled"), Some("28000"), "Access denied").await;
 }
 
+/// The server doesn't accept this plugin's password over a Unix socket. "Access denied; correct the
+/// user and the password" was misleading.
+#[tokio::test]
+async fn sha256_password_needs_tls() {
+    let db = Product::MySql8.database("select 1");
+    let user = User::new(&db, "sha256_password", "");
+    is_refused(&user.over_socket(PASSWORD), None, "sha256_password needs TLS").await;
+    is_refused(&user.url(PASSWORD, "ssl-mode=disabled"), None, "sha256_password needs TLS").await;
+}
+
 /// This server's TLS has only cipher suites without ECDHE, which we don't accept.
 #[tokio::test]
 async fn a_server_without_modern_tls_says_what_it_lacks() {
