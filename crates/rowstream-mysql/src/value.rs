@@ -98,8 +98,8 @@ enum BadField {
     Malformed,
     NotUtf8,
     ZeroDate,
-    /// It could be bits or digits.
-    BitsOrDigits,
+    /// It could be bits or digits, or is neither.
+    UnclearBits,
     NotJson,
 }
 
@@ -499,8 +499,8 @@ fn bad_field(bad: BadField, columns: &[Column], index: usize) -> Error {
                 .hint("add `zero-dates=null` to the URL of the source to get NULL instead, or select its \
                     text, `concat(…)`")
         }
-        BadField::BitsOrDigits => Error::bad_value(format!(
-            "column `{name}` is a computed BIT, and the database may have sent this value as bits or as digits"
+        BadField::UnclearBits => Error::bad_value(format!(
+            "column `{name}` is a computed BIT, and the form in which the database sent this value isn't clear"
         ))
         .hint("select the number: `cast(… as unsigned)`"),
         BadField::NotJson => Error::bad_value(format!("column `{name}` is JSON, and a value of it isn't"))

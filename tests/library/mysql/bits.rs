@@ -3,7 +3,7 @@
 use rowstream_encode::Format;
 
 use super::{body, run, source};
-use crate::support::{Ended, MariaDb, Server, arrow, get};
+use crate::support::{Ended, MariaDb, Product, Server, arrow, get, with_both};
 
 /// Rows of each width. Some could be digits, bits or both.
 const TABLE: &str = "create table b (id int primary key, o bit(1), x bit(8), y bit(17), z bit(64));
@@ -13,26 +13,28 @@ const TABLE: &str = "create table b (id int primary key, o bit(1), x bit(8), y b
     create view computed as select id, coalesce(o) o, coalesce(x) x, coalesce(y) y, coalesce(z) z from b";
 
 /// MariaDB declares `max(x)` as a BIT, but sends the digits of its number: 200 became 3289136.
-#[tokio::test]
-async fn computed_bits_are_the_numbers_that_they_are() {
-    let db = MariaDb::new("create table b(x bit(8), ok bit(1)); insert into b values (200, 1), (5, 0)");
-    let sql = "select max(x) m, max(ok) any_ok, (select ok from b where x=5) s, min(x) l from b";
+async fn computed_bits_are_the_numbers_that_they_are(on: Product) {
+    let db = on.database("create table b(x bit(8), ok bit(1)); insert into b values (200, 1), (50, 0)");
+    let sql = "select max(x) m, max(ok) any_ok, (select ok from b where x=50) s, min(x) l from b";
     let source = source(&db.url());
-    let expected = r#"{"m":200,"any_ok":1,"s":0,"l":5}"#;
+    let expected = r#"{"m":200,"any_ok":1,"s":0,"l":50}"#;
     assert_eq!(run(&source, sql).await.unwrap(), format!("{expected}\n"));
-    assert_eq!(body(&source, sql, Format::Csv).await.unwrap(), "m,any_ok,s,l\r\n200,1,0,5\r\n");
+    assert_eq!(body(&source, sql, Format::Csv).await.unwrap(), "m,any_ok,s,l\r\n200,1,0,50\r\n");
 }
 
 /// Each form of a statement, in each width. Computed values are sent as digits, or as bits if
 /// they're from a temporary table of the server.
-#[tokio::test]
-async fn bits_are_what_the_server_casts_them_to() {
-    let db = MariaDb::new(TABLE);
+async fn bits_are_what_the_server_casts_them_to(on: Product) {
+    let db = on.database(TABLE);
     let source = source(&db.url());
     for column in ["o", "x", "y", "z"] {
         for form in FORMS {
             let sql = form.replace('#', column);
-            let ours = run(&source, &sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+            let ours = match run(&source, &sql).await {
+                // MySQL declares digits with the length of bits, so some could be both.
+                Err(error) if on == Product::MySql8 && error.code() == "bad_value" => continue,
+                ours => ours.unwrap_or_else(|error| panic!("{sql}: {error:?}")),
+            };
             let theirs = db.ask(&format!("select coalesce(cast(v + 0 as unsigned), 'null') from ({sql}) s"));
             let theirs: String = theirs.lines().map(|v| format!("{{\"v\":{v}}}\n")).collect();
             assert_eq!(ours, theirs, "{sql}");
@@ -96,9 +98,8 @@ async fn bits_that_could_be_digits_are_refused() {
 }
 
 /// A lookup uses a shared connection, and nested statements are read from temporary tables.
-#[tokio::test]
-async fn every_way_to_read_bits_gives_the_same_numbers() {
-    let db = MariaDb::new(&format!("{TABLE}; create procedure p() select max(x) m, max(z) z from b"));
+async fn every_way_to_read_bits_gives_the_same_numbers(on: Product) {
+    let db = on.database(&format!("{TABLE}; create procedure p() select max(x) m, max(z) z from b"));
     let config = format!("[source.db]\nurl = \"{}\"\n", db.url());
     let nested = "-- name: rows :many\nselect 1 as one;\n\
         -- name: of :many nested in rows on own = one\nselect 1 as own, max(x) m, max(z) z from b";
@@ -124,4 +125,10 @@ async fn every_way_to_read_bits_gives_the_same_numbers() {
     let columns = arrow::columns(&get(&server.url("/list.arrow")).await.body);
     let values: Vec<_> = columns.iter().map(|(_, values)| values.concat()).collect();
     assert_eq!(values, ["200", "18446744073709551615"]);
+}
+
+with_both! {
+    computed_bits_are_the_numbers_that_they_are
+    bits_are_what_the_server_casts_them_to
+    every_way_to_read_bits_gives_the_same_numbers
 }

@@ -63,9 +63,10 @@ impl ComputedBits {
         let as_bits = is_as_long.then(|| number(field)).filter(|number| self.holds(*number));
         let as_digits = digits(field).filter(|number| self.holds(*number));
         match (as_digits, as_bits) {
-            (Some(_), Some(_)) if self.sent == BitEncoding::Either => Err(BadField::BitsOrDigits),
+            (Some(_), Some(_)) if self.sent == BitEncoding::Either => Err(BadField::UnclearBits),
             (Some(number), _) | (None, Some(number)) => Ok(number),
-            (None, None) => Err(BadField::Malformed),
+            // MySQL 8 converts the bits of some functions, such as `if`, as if they were a text.
+            (None, None) => Err(BadField::UnclearBits),
         }
     }
 
