@@ -5,7 +5,8 @@ use http::StatusCode;
 
 use crate::support::logins::SCRAM;
 use crate::support::{
-    Ended, Launch, MariaDb, Server, TestDb, drivers, get, mariadb_port, pg_port, wait_until,
+    Ended, Launch, MariaDb, Product, Server, TestDb, drivers, get, mariadb_port, pg_port, wait_until,
+    with_both,
 };
 
 async fn server(url: &str, source: &str, endpoints: &[(&str, &str)]) -> Server {
@@ -245,9 +246,8 @@ async fn a_reload_leaves_no_prepared_statements_of_postgresql() {
     }
 }
 
-#[tokio::test]
-async fn variables_and_locks_of_mariadb_end_with_their_request() {
-    let db = MariaDb::new("create table t (id int primary key); insert into t values (1), (2), (3)");
+async fn variables_and_locks_of_mysql_end_with_their_request(on: Product) {
+    let db = on.database("create table t (id int primary key); insert into t values (1), (2), (3)");
     let numbered = "select cast(@rn := coalesce(@rn, 0) + 1 as signed) as n from t order by id";
     let lock = format!("select get_lock('{}', 0) as ok", db.url().rsplit('/').next().expect("a name"));
     let endpoints = [
@@ -274,11 +274,18 @@ async fn variables_and_locks_of_mariadb_end_with_their_request() {
     }
 }
 
+/// The variable that is 1 if transactions only read.
+fn read_only(on: Product) -> &'static str {
+    match on {
+        Product::MariaDb => "tx_read_only",
+        Product::MySql8 => "transaction_read_only",
+    }
+}
+
 /// Variables and settings of a procedure reached the next request. If the procedure ended the read-only
 /// transaction, functions of later requests could write.
-#[tokio::test]
-async fn changes_of_procedures_of_mariadb_end_with_their_request() {
-    let db = MariaDb::script(
+async fn changes_of_procedures_end_with_their_request(on: Product) {
+    let db = on.script(
         "create table written(v int);
          delimiter $$
          create procedure counts() begin set @n = coalesce(@n, 0) + 1; select @n as x; end $$
@@ -289,12 +296,13 @@ async fn changes_of_procedures_of_mariadb_end_with_their_request() {
          create procedure begins() begin
            commit; start transaction read write; insert into written values (2); select 1 as x; end $$",
     );
+    let read_only = read_only(on);
     let endpoints = [
         ("counts", "call counts()"),
         ("zone", "call zone()"),
         ("commits", "call commits()"),
         ("begins", "call begins()"),
-        ("shown", "select @@tx_read_only as only_reads, @@time_zone = '+00:00' as utc"),
+        ("shown", &format!("select @@{read_only} as only_reads, @@time_zone = '+00:00' as utc")),
         ("written", "select v from written"),
     ];
     let server = server(&db.url(), "", &endpoints).await;
@@ -310,9 +318,9 @@ async fn changes_of_procedures_of_mariadb_end_with_their_request() {
 
 /// A function could cut the next list on its connection: it set `sql_select_limit`, and the statement that calls
 /// it, or a view, doesn't show that. Other settings, variables and locks reached the next request, too.
-#[tokio::test]
-async fn effects_of_functions_and_views_of_mariadb_end_with_their_request() {
-    let db = MariaDb::script(
+async fn effects_of_functions_and_views_end_with_their_request(on: Product) {
+    let read_only = read_only(on);
+    let db = on.script(&format!(
         "create table t(id int primary key); insert into t values (1), (2), (3);
          delimiter $$
          create function cuts() returns int begin set session sql_select_limit = 1; return 1; end $$
@@ -321,9 +329,9 @@ async fn effects_of_functions_and_views_of_mariadb_end_with_their_request() {
          create function sets() returns int begin set @x = 5; return 1; end $$
          create function selects() returns int begin select 5 into @x; return 1; end $$
          create function inserts() returns int return last_insert_id(7) - 6 $$
-         create function locks() returns int return get_lock(concat(database(), '.a'), 0) $$
-         create function enters() returns int begin return locks(); end $$
-         create function writes() returns int begin set session tx_read_only = 0; return 1; end $$
+         create function takes() returns int return get_lock(concat(database(), '.a'), 0) $$
+         create function enters() returns int begin return takes(); end $$
+         create function writes() returns int begin set session {read_only} = 0; return 1; end $$
          create function fails() returns int begin
            set session sql_select_limit = 1; signal sqlstate '45000' set message_text = 'no'; return 1; end $$
          create function kept() returns int return @x $$
@@ -331,7 +339,7 @@ async fn effects_of_functions_and_views_of_mariadb_end_with_their_request() {
          create view of_view as select v.x from of_function v $$
          create view enters as select enters() as x $$
          create view Upper as select x from enters $$",
-    );
+    ));
     let statements = [
         ("cuts", "select cuts() as x"),
         ("cuts_all", "select cuts_all() as x"),
@@ -342,14 +350,15 @@ async fn effects_of_functions_and_views_of_mariadb_end_with_their_request() {
         ("sets", "select sets() as x"),
         ("selects", "select selects() as x"),
         ("inserts", "select inserts() as x"),
-        ("locks", "select locks() as x"),
+        ("locks", "select takes() as x"),
         ("enters", "select x from Upper"),
         ("writes", "select writes() as x"),
     ];
     let one = |sql: &str| ["/*\nresult = \"one\"\n*/\n", sql].concat();
-    let shown =
-        "select kept() as x, last_insert_id() as id, cast(@@time_zone as char) as zone, @@tx_read_only as ro,
-        is_used_lock(concat(database(), '.a')) = connection_id() as locked";
+    let shown = format!(
+        "select kept() as x, last_insert_id() as id, cast(@@time_zone as char) as zone, @@{read_only} as ro,
+        is_used_lock(concat(database(), '.a')) = connection_id() as locked"
+    );
     let nothing = "{\"x\":null,\"id\":0,\"zone\":\"+00:00\",\"ro\":1,\"locked\":null}";
     let mut endpoints: Vec<_> =
         statements.iter().map(|(name, sql)| ((*name).to_owned(), (*sql).to_owned())).collect();
@@ -357,7 +366,7 @@ async fn effects_of_functions_and_views_of_mariadb_end_with_their_request() {
     endpoints.push(("fails".to_owned(), "select fails() as x".to_owned()));
     endpoints.push(("fails_one".to_owned(), one("select fails() as x")));
     endpoints.push(("ids".to_owned(), "select id from t order by id".to_owned()));
-    endpoints.push(("shown".to_owned(), shown.to_owned()));
+    endpoints.push(("shown".to_owned(), shown));
     let endpoints: Vec<_> = endpoints.iter().map(|(name, sql)| (name.as_str(), sql.as_str())).collect();
     let server = server(&db.url(), "", &endpoints).await;
     for _ in 0..2 {
@@ -378,9 +387,8 @@ async fn effects_of_functions_and_views_of_mariadb_end_with_their_request() {
 }
 
 /// A function of one statement cut the next one of the same response, and its times had another zone.
-#[tokio::test]
-async fn effects_of_functions_of_mariadb_end_with_their_statement() {
-    let db = MariaDb::script(
+async fn effects_of_functions_end_with_their_statement(on: Product) {
+    let db = on.script(
         "create table t(id int primary key); insert into t values (1), (2), (3);
          delimiter $$
          create function cuts() returns int begin
@@ -400,9 +408,8 @@ async fn effects_of_functions_of_mariadb_end_with_their_statement() {
 }
 
 /// Lookups share connections, so the effect of one reached those behind it.
-#[tokio::test]
-async fn effects_of_lookups_of_mariadb_end_with_their_request() {
-    let db = MariaDb::script(
+async fn effects_of_lookups_end_with_their_request(on: Product) {
+    let db = on.script(
         "create table t(id int primary key); insert into t values (1), (2), (3);
          delimiter $$
          create function zone() returns int begin set time_zone = '+05:00'; return 1; end $$
@@ -474,4 +481,12 @@ async fn variables_of_duckdb_end_with_their_request() {
         text(&server, "/set").await;
         assert_eq!(text(&server, "/shown").await, "[{\"x\":null}]");
     }
+}
+
+with_both! {
+    variables_and_locks_of_mysql_end_with_their_request
+    changes_of_procedures_end_with_their_request
+    effects_of_functions_and_views_end_with_their_request
+    effects_of_functions_end_with_their_statement
+    effects_of_lookups_end_with_their_request
 }

@@ -79,7 +79,7 @@ macro_rules! with_both {
 pub(crate) use with_both;
 
 /// MySQL has no tables like MariaDB's `seq_1_to_40`, so these are views for the tests' lengths.
-fn sequences() -> String {
+pub(super) fn sequences() -> String {
     const LENGTHS: [u32; 19] = [
         2, 3, 7, 10, 20, 40, 100, 120, 350, 1000, 3000, 4000, 5000, 9000, 10_000, 20_000, 30_000, 100_000,
         400_000,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Random, unchecked};
-use crate::support::{Ended, Launch, MariaDb, Server, get};
+use crate::support::{Ended, Launch, Product, Server, get, with_both};
 
 /// The rows of a table.
 const ROWS: u64 = 40;
@@ -23,6 +23,10 @@ const TYPES: &[(&str, &str)] = &[
     ("datetime(3)", "'2024-01-01' + interval n / 7 second"),
     ("timestamp(6)", "'2024-01-01' + interval n / 700 second"),
     ("time(6)", "sec_to_time(n % 1000000 / 7 - 70000)"),
+];
+
+/// Types that MySQL lacks.
+const TYPES_OF_MARIADB: &[(&str, &str)] = &[
     (
         "uuid",
         "concat_ws('-', lpad(hex(n), 8, '0'), lpad(n % 7, 4, '0'), '4000', '8000', lpad(n % 1000, 12, '0'))",
@@ -35,7 +39,7 @@ const TYPES: &[(&str, &str)] = &[
 const REFUSED: &[(&str, &str)] = &[
     ("enum('open','done','all','z','a')", "1 + n % 5"),
     ("set('open','done','all','z','a')", "n % 32"),
-    ("json", "n"),
+    ("json", "cast(n as char)"),
     ("binary(4)", "hex(n % 256)"),
     ("varbinary(40)", "n"),
     ("text", "n"),
@@ -46,14 +50,10 @@ const REFUSED: &[(&str, &str)] = &[
 const COLLATIONS: &[&str] = &[
     "utf8mb4_general_ci",
     "utf8mb4_bin",
-    "utf8mb4_nopad_bin",
     "utf8mb4_unicode_ci",
-    "utf8mb4_unicode_520_nopad_ci",
     "utf8mb4_german2_ci",
     "utf8mb4_czech_ci",
     "utf8mb4_croatian_ci",
-    "uca1400_as_cs",
-    "utf8mb3_general_ci",
     "latin1_swedish_ci",
     "latin1_german2_ci",
     "latin1_bin",
@@ -61,6 +61,22 @@ const COLLATIONS: &[&str] = &[
     "latin7_general_ci",
     "ucs2_general_ci",
     "sjis_japanese_ci",
+];
+
+const COLLATIONS_OF_MARIADB: &[&str] =
+    &["utf8mb4_nopad_bin", "utf8mb4_unicode_520_nopad_ci", "uca1400_as_cs", "utf8mb3_general_ci"];
+
+/// Those of Unicode 9 don't pad with blanks. The first is the default.
+const COLLATIONS_OF_MYSQL: &[&str] = &[
+    "utf8mb4_0900_ai_ci",
+    "utf8mb4_0900_as_ci",
+    "utf8mb4_0900_as_cs",
+    "utf8mb4_de_pb_0900_ai_ci",
+    "utf8mb4_cs_0900_as_cs",
+    "utf8mb4_hr_0900_ai_ci",
+    "utf8mb4_ja_0900_as_cs_ks",
+    "utf8_general_ci",
+    "gb18030_chinese_ci",
 ];
 
 /// Pieces of texts: blanks, characters that sort before them, characters with equal weights, and
@@ -108,17 +124,20 @@ async fn pages(server: &Server, path: &str, rows: usize) -> Option<Vec<u64>> {
 
 /// `enum`s were sorted by number but compared as texts, so the first page of three rows looked like
 /// the last one.
-#[tokio::test]
-async fn pages_have_each_row_once_or_are_refused() {
+async fn pages_have_each_row_once_or_are_refused(on: Product) {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut tables = String::new();
     let mut kinds = HashMap::new();
-    for (kind, value) in TYPES.iter().chain(REFUSED) {
+    let (own_types, own_collations) = match on {
+        Product::MariaDb => (TYPES_OF_MARIADB, COLLATIONS_OF_MARIADB),
+        Product::MySql8 => (&[][..], COLLATIONS_OF_MYSQL),
+    };
+    for (kind, value) in TYPES.iter().chain(own_types).chain(REFUSED) {
         let name = format!("t{}", kinds.len());
         tables += &table(&name, kind, value);
         kinds.insert(name, (*kind).to_owned());
     }
-    for collation in COLLATIONS {
+    for collation in COLLATIONS.iter().chain(own_collations) {
         let charset =
             if *collation == "uca1400_as_cs" { "utf8mb4" } else { collation.split('_').next().unwrap() };
         for kind in ["char(20)", "varchar(255)"] {
@@ -128,7 +147,7 @@ async fn pages_have_each_row_once_or_are_refused() {
             kinds.insert(name, kind);
         }
     }
-    let db = MariaDb::script(&format!("set time_zone = '+00:00'; {tables}"));
+    let db = on.script(&format!("set time_zone = '+00:00'; {tables}"));
     let mut files = Vec::new();
     for (name, kind) in &kinds {
         // The book names these two kinds of texts, with a workaround.
@@ -168,9 +187,8 @@ async fn pages_have_each_row_once_or_are_refused() {
 
 /// Texts were sorted by the first 1,024 bytes of their sort keys. Only 48 of 100 rows were
 /// returned, and the last page claimed to be complete.
-#[tokio::test]
-async fn long_texts_are_sorted_to_their_ends() {
-    let db = MariaDb::new(
+async fn long_texts_are_sorted_to_their_ends(on: Product) {
+    let db = on.database(
         "create table lt (k varchar(255) collate utf8mb4_unicode_ci not null, id int, n int);
          insert into lt select concat(repeat('㍿', 252), lpad((seq * 37) % 101, 3, '0')), seq, seq % 5 from seq_1_to_100",
     );
@@ -183,9 +201,8 @@ async fn long_texts_are_sorted_to_their_ends() {
 }
 
 /// The start refuses these keys, and its hint suggests another one.
-#[tokio::test]
-async fn keys_without_an_order_are_refused() {
-    let db = MariaDb::new(
+async fn keys_without_an_order_are_refused(on: Product) {
+    let db = on.database(
         "create table job (state enum('open','done','all') primary key, n int);
          insert into job values ('open', 1), ('done', 2), ('all', 3)",
     );
@@ -209,4 +226,10 @@ async fn keys_without_an_order_are_refused() {
             None => drop(Server::start(&files).await),
         }
     }
+}
+
+with_both! {
+    pages_have_each_row_once_or_are_refused
+    long_texts_are_sorted_to_their_ends
+    keys_without_an_order_are_refused
 }
