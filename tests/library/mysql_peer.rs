@@ -27,6 +27,9 @@ const MAX_ROW_BYTES: usize = 1 << 20;
 const INT: u8 = 3;
 const VARCHAR: u8 = 253;
 
+/// The longest payload of one packet.
+const LONGEST: usize = 0xff_ffff;
+
 /// Payloads as packets, numbered from `first`.
 fn packets(first: u8, payloads: &[Vec<u8>]) -> Vec<u8> {
     let packet = |(number, payload): (usize, &Vec<u8>)| {
@@ -109,6 +112,28 @@ fn good() -> Vec<Vec<u8>> {
         prepared(2, 0, &[n, t, eof(2)]),
         result(&[row(7, b"seven"), row(8, "é".as_bytes()), eof(2)]),
     ]
+}
+
+/// The OK that ends rows of a newer server.
+fn ok_end(status: u8) -> Vec<u8> {
+    vec![0xfe, 0, 0, status, 0, 0, 0]
+}
+
+/// The same result of a newer server.
+fn newer_result(rest: &[Vec<u8>]) -> Vec<u8> {
+    let [n, t] = columns();
+    answer(&[&[vec![2], n, t][..], rest].concat())
+}
+
+/// A correct conversation with a server that ends rows with an OK, and reports changes of its sessions.
+fn newer() -> Vec<Vec<u8>> {
+    let greeting = greeting();
+    let at = greeting.windows(2).position(|two| two == b"\x7f\x80").unwrap();
+    let mut script = good();
+    script[START] = packets(0, &[[&greeting[..at], b"\xff\x81", &greeting[at + 2..]].concat()]);
+    script[PREPARED] = prepared(2, 0, &columns());
+    script[ROWS] = newer_result(&[row(7, b"seven"), row(8, "é".as_bytes()), ok_end(2)]);
+    script
 }
 
 /// The peer's behaviour after its last answer.
@@ -462,38 +487,107 @@ async fn a_second_switch_of_the_plugin_is_refused() {
 }
 
 /// A newer server ends a result with an OK instead of EOFs. If that reports that the statement has changed its
-/// session, the connection is closed.
+/// session, the connection is closed. We don't read the changes, so they may be cut or lie about their length.
 #[tokio::test]
 async fn a_connection_whose_session_has_changed_is_closed() {
     const CHANGED: u8 = 0x40;
-    for (status, connections) in [(0, 1), (CHANGED, 3)] {
-        let mut script = good();
-        let newer = greeting();
-        let at = newer.windows(2).position(|two| two == b"\x7f\x80").unwrap();
-        script[START] = packets(0, &[[&newer[..at], b"\xff\x81", &newer[at + 2..]].concat()]);
-        let [n, t] = columns();
-        let end = vec![0xfe, 0, 0, 2, status, 0, 0, 0, 3, 2, 1, b'1'];
-        script[PREPARED] = prepared(2, 0, &[n.clone(), t.clone()]);
-        script[ROWS] = answer(&[vec![2], n, t, row(7, b"seven"), row(8, "é".as_bytes()), end.clone()]);
+    for (status, changes, connections) in [
+        (0, &b"\x03\x02\x011"[..], 1),
+        (CHANGED, b"\0\x03\x02\x011", 3),
+        (CHANGED, b"", 3),
+        (CHANGED, b"\0", 3),
+        (CHANGED, b"\0\x03\x02", 3),
+        (CHANGED, b"\0\x04\x02\xff1", 3),
+        (CHANGED, b"\0\xfd\xff\xff\xff", 3),
+        (CHANGED, &[0xff; 20], 3),
+    ] {
+        let end = [&[0xfe, 0, 0, 2, status, 0, 0][..], changes].concat();
+        let mut script = newer();
+        script[ROWS] = newer_result(&[row(7, b"seven"), row(8, "é".as_bytes()), end]);
         script.push(script[ROWS].clone());
         script.push(script[ROWS].clone());
         let peer = Peer::new(script, After::Close).await;
         let source = peer.source();
         for _ in 0..3 {
-            assert_eq!(wait("its rows", rows(&source)).await.unwrap(), GOOD_ROWS, "{status}");
+            assert_eq!(wait("its rows", rows(&source)).await.unwrap(), GOOD_ROWS, "{changes:?}");
         }
         let sent = peer.sent.lock().unwrap();
         let logins = sent.windows(22).filter(|part| *part == b"mysql_native_password\0").count();
-        assert_eq!(logins, connections, "{status}");
+        assert_eq!(logins, connections, "{changes:?}");
+    }
+}
+
+/// Impossible answers of a newer server to an execution.
+fn lies_of_a_newer_server() -> Vec<(&'static str, Vec<u8>)> {
+    let one = || row(7, b"x");
+    let end = || ok_end(0);
+    let message = || [ok(), short_text(b"done")].concat();
+    let [n, t] = columns();
+    let ended = |end: &[u8]| newer_result(&[one(), end.to_vec()]);
+    vec![
+        ("no end", newer_result(&[one()])),
+        ("an OK that is cut", ended(&end()[..4])),
+        ("an OK of one byte", ended(&[0xfe])),
+        ("an EOF", ended(&eof(2))),
+        ("an EOF behind the columns", newer_result(&[eof(2), one(), end()])),
+        ("a count that is longer than its OK", ended(&[0xfe, 0xfe, 1, 2, 3])),
+        ("a count that is NULL", ended(&[0xfe, 0xfb, 0, 2, 0, 0, 0])),
+        ("a count that is none", ended(&[0xfe, 0, 0xff, 2, 0, 0, 0])),
+        ("an OK in the midst of rows", newer_result(&[one(), message(), one(), end()])),
+        ("an OK in the place of a row", newer_result(&[message(), end()])),
+        ("an OK in the place of columns", answer(&[end()])),
+        ("an OK in the midst of columns", answer(&[vec![2], n.clone(), ok(), t, one(), end()])),
+        ("an OK behind too few columns", answer(&[vec![2], n, end()])),
+        ("another result", ended(&ok_end(8))),
+        ("an error that is cut, in the midst of rows", ended(&[0xff, 1])),
+        (
+            "an OK of 16 MB that never comes",
+            [newer_result(&[one()]), vec![0xff, 0xff, 0xff, 5, 0xfe]].concat(),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn a_newer_server_that_lies_is_an_error() {
+    assert_eq!(meets(newer(), After::Close).await.unwrap(), GOOD_ROWS);
+    assert_eq!(looked_up(newer(), After::Close).await.unwrap().unwrap(), GOOD_ROWS);
+    for (what, rows) in lies_of_a_newer_server() {
+        let mut script = newer();
+        script[ROWS] = rows;
+        if let Ok(rows) = meets(script.clone(), After::Close).await {
+            panic!("{what} is taken for {rows:?}");
+        }
+        if let Ok(Some(rows)) = looked_up(script, After::Close).await {
+            panic!("{what} is taken for {rows:?} by a lookup");
+        }
+    }
+}
+
+/// A packet that begins like an OK, but has 16 MB or more, is no end.
+#[tokio::test]
+async fn an_end_is_shorter_than_16_mb() {
+    for length in [LONGEST, LONGEST + 7] {
+        let mut long = ok_end(0);
+        long.resize(length, 0);
+        let (first, rest) = long.split_at(LONGEST);
+        let mut script = newer();
+        script[ROWS] = newer_result(&[row(7, b"x"), first.to_vec(), rest.to_vec()]);
+        let peer = Peer::new(script, After::Close).await;
+        let mut config = Config::single(&peer.url, "select 1").unwrap().sources.remove(0);
+        config.max_row_bytes = 4 * LONGEST;
+        let error = wait("an error", rows(&Source::open(&config).unwrap())).await.unwrap_err();
+        assert_eq!(error.code(), "source_protocol", "{length}: {error:?}");
     }
 }
 
 /// Alters bytes of a correct conversation.
 #[tokio::test]
 async fn no_altered_conversation_makes_a_panic() {
-    altered_conversations(&good(), |script| async {
-        drop(meets(script.clone(), After::Close).await);
-        drop(looked_up(script, After::Close).await);
-    })
-    .await;
+    for good in [good(), newer()] {
+        altered_conversations(&good, |script| async {
+            drop(meets(script.clone(), After::Close).await);
+            drop(looked_up(script, After::Close).await);
+        })
+        .await;
+    }
 }

@@ -74,7 +74,7 @@ fn read(body: &[u8]) {
         let _ = error.is_stale_statement();
         drop(error.into_error(Some("select 'é' from x")));
     }
-    let _ = (Greeting::parse(body), packet::eof_status(body));
+    let _ = (Greeting::parse(body), packet::eof_status(body), packet::ok_status(body));
     for extended in [false, true] {
         let _ = Definition::parse(body, extended);
     }
