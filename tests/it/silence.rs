@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::support::{
-    Cut, Launch, MariaDb, Server, TcpProxy, TestDb, get, mariadb_port, pg_port, wait, wait_until,
+    Cut, Launch, Product, Server, TcpProxy, TestDb, get, pg_port, wait, wait_until, with_both,
 };
 
 const LIST: &str = "select 1 as n union all select 2";
@@ -57,9 +57,12 @@ async fn a_silent_postgres_is_given_up() {
     ends_in_time(&proxy, &server(&url).await, Prepares::ByRunning).await;
 }
 
-#[tokio::test]
-async fn a_silent_mariadb_is_given_up() {
-    let db = spawn_blocking(|| MariaDb::new("")).await.expect("a database");
-    let proxy = TcpProxy::transparent(([127, 0, 0, 1], mariadb_port()).into()).await;
+async fn a_silent_server_of_mysql_is_given_up(on: Product) {
+    let db = spawn_blocking(move || on.database("")).await.expect("a database");
+    let proxy = TcpProxy::transparent(([127, 0, 0, 1], on.port()).into()).await;
     ends_in_time(&proxy, &server(&db.url_at(proxy.port())).await, Prepares::AtOnce).await;
+}
+
+with_both! {
+    a_silent_server_of_mysql_is_given_up
 }
