@@ -658,6 +658,42 @@ async fn times_of_sqlite_are_compared_in_each_form() {
     }
 }
 
+/// Bytes of SQLite's columns without a type were greater than any number, met no comparison as they are shown, and
+/// patterns read them as a text. `neq.abc` left out numbers, which `not.eq.abc` found.
+#[tokio::test]
+async fn values_of_several_types_are_compared_as_they_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.db");
+    let sql = "create table number (id integer primary key, x integer);
+        insert into number values (1, 5), (2, 10), (3, null);
+        create view mixed as
+            select id, x from number union all select 11, '5' union all select 12, 'abc';
+        create table untyped (id integer primary key, x);
+        insert into untyped values (1, 5), (2, 10), (3, null), (11, '5'), (12, 'abc'), (21, x'35'), (22, x'616263');";
+    rusqlite::Connection::open(&file).unwrap().execute_batch(sql).unwrap();
+    let server = serve(file.to_str().unwrap()).await;
+    for (query, expected, bytes) in [
+        ("x=eq.5", &[1, 11][..], &[][..]),
+        ("x=neq.5", &[2, 12], &[21, 22]),
+        ("x=not.eq.5", &[2, 12], &[21, 22]),
+        ("x=lt.6", &[1, 11], &[]),
+        ("x=in.(5,abc)", &[1, 11, 12], &[]),
+        ("x=eq.abc", &[12], &[]),
+        ("x=neq.abc", &[1, 2, 11], &[21, 22]),
+        ("x=lt.abc", &[11], &[21, 22]),
+        ("x=like.a*", &[12], &[]),
+        ("x=not.ilike.A*", &[1, 2, 11], &[21, 22]),
+        ("x=eq.\\x35", &[], &[21]),
+        ("x=in.(5,\"\\\\x616263\")", &[1, 11], &[22]),
+    ] {
+        let all = [expected, bytes].concat();
+        for (name, expected) in [("mixed", expected), ("untyped", &all)] {
+            let reply = get(&server.url(&format!("/{name}?order=id&{}", encoded(query)))).await;
+            assert_eq!(ids(&reply), expected, "{query} of {name}: {}", reply.text());
+        }
+    }
+}
+
 /// Values that a database would read as something else.
 #[tokio::test]
 async fn no_value_is_read_as_another() {
@@ -670,7 +706,7 @@ async fn no_value_is_read_as_another() {
     let many: Vec<_> = (0..600).map(|number| number.to_string()).collect();
     for (query, expected) in [
         ("x=eq.abc", &[1][..]),
-        ("x=neq.abc", &[4]),
+        ("x=neq.abc", &[2, 4]),
         ("x=not.eq.abc", &[2, 4]),
         ("x=eq.5", &[2]),
         ("x=not.eq.5", &[1, 4]),

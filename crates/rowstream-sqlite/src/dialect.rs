@@ -101,16 +101,28 @@ pub static DIALECT: Dialect = Dialect {
     }),
 };
 
-/// `like` ignores the case of ASCII letters, `glob` doesn't. The column of an expression has no type,
-/// and any number is less than any text.
+/// `like` ignores the case of ASCII letters, `glob` doesn't. Both would read bytes as a text.
+///
+/// The column of an expression has no type, and any number is less than any text. A `+` keeps a column of a
+/// `union` from converting the value to the type of one of its parts. Bytes are compared as rows show them.
 const FILTERS: Filters = Filters {
     operators: &[
-        OperatorSql { operator: Operator::Like, sql: "{c} glob {v}", value: ValueForm::Glob },
-        OperatorSql { operator: Operator::Ilike, sql: "{c} like {v} escape '\\'", value: ValueForm::Like },
+        OperatorSql {
+            operator: Operator::Like,
+            sql: "({c} glob {v} and typeof({c}) <> 'blob')",
+            value: ValueForm::Glob,
+        },
+        OperatorSql {
+            operator: Operator::Ilike,
+            sql: "({c} like {v} escape '\\' and typeof({c}) <> 'blob')",
+            value: ValueForm::Like,
+        },
     ],
     untyped: Some([
-        "case typeof({c}) when 'text' then {c} {op} {v} else {c} {op} cast({n} as numeric) end",
-        "case typeof({c}) when 'text' then {c} {op} {v} when 'null' then null else 0 end",
+        "case typeof({c}) when 'text' then +{c} {op} {v} when 'blob' then '\\x' || lower(hex({c})) {op} {v}
+          else +{c} {op} cast({n} as numeric) end",
+        "case typeof({c}) when 'text' then +{c} {op} {v} when 'blob' then '\\x' || lower(hex({c})) {op} {v}
+          when 'null' then null else '{op}' = '<>' end",
     ]),
     cast: &[],
     // A text begins with its local date, which differs from the date in UTC by one day at most. `date`
