@@ -228,7 +228,7 @@ impl PageRows {
             return Err(self.bad("has lines, so `error` can't be looked up in it"));
         }
         if self.pages.next == Some(NextPage::Link) {
-            self.link = next::link(headers).map_err(|()| self.bad("has a `Link` that cannot be read"))?;
+            self.link = next::link(headers).map_err(|why| self.bad(why))?;
             // The source is another Rowstream, whose page is too long for a `Link`. The page
             // without a link may not be the last.
             if headers.get("rowstream-page").is_some_and(|page| page == "streamed") {

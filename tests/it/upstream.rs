@@ -408,6 +408,21 @@ async fn ends_that_prove_nothing_are_no_ends() {
     }
 }
 
+/// The message was that the answer is invalid or truncated, and only curl told that it's well.
+#[tokio::test]
+async fn a_long_header_of_an_upstream_is_named() {
+    let many: String = (0..150).map(|number| format!("x-{number}: 1\r\n")).collect();
+    let long = format!("x-long: {}\r\n", "x".repeat(200_000));
+    for fields in [many, long] {
+        let answer = &*format!("HTTP/1.1 200 OK\r\n{fields}content-length: 4\r\n\r\nhalf").leak();
+        let url = scripted(Box::leak(Box::new([answer]))).await;
+        let server = server(&url, "protocol = 'http1'", &[("pass/{path}", PASS)]).await;
+        let reply = get(&server.url("/pass/x")).await;
+        assert_problem(&reply, 502, "upstream_broken");
+        assert!(reply.text().contains("more than 100 fields or 32 KiB"), "{}", reply.text());
+    }
+}
+
 /// `4, 4` is a length (RFC 9110, section 8.6), but most clients refuse it.
 #[tokio::test]
 async fn a_length_that_is_repeated_is_passed_on_once() {

@@ -46,6 +46,10 @@ pub(super) fn broken(source: &str, cause: impl Into<Box<dyn std::error::Error + 
     Error::new("upstream_broken", StatusCode::BAD_GATEWAY, message).cause(cause)
 }
 
+/// The hint for the head of a response that hyper refuses.
+pub(super) const LONG_HEAD: &str = "its header has more than 100 fields or 32 KiB: let it, or a proxy before it, send \
+    fewer fields, such as cookies";
+
 /// The end of the connection is the end of the response, so it can't be told from a truncated one.
 pub(super) fn endless(source: &str) -> Error {
     let message = format!(

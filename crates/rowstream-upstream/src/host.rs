@@ -94,6 +94,10 @@ impl FailedRequest {
     pub(super) fn ours(error: Error) -> Self {
         Self { failure: Failure::Ours, error }
     }
+
+    fn hint(self, hint: &'static str) -> Self {
+        Self { error: self.error.hint(hint), ..self }
+    }
 }
 
 impl Host {
@@ -276,8 +280,10 @@ impl Host {
             match &mut carrier {
                 Carrier::Http1(connection) => {
                     let sent = connection.send(self.http1_request(call).map_err(FailedRequest::ours)?).await;
-                    sent.map(|answer| answer.map(IncomingBody::Http1))
-                        .map_err(|cause| self.failed(failure_of_http1(&cause), &cause))
+                    sent.map(|answer| answer.map(IncomingBody::Http1)).map_err(|cause| {
+                        let failed = self.failed(failure_of_http1(&cause), &cause);
+                        if cause.is_parse_too_large() { failed.hint(error::LONG_HEAD) } else { failed }
+                    })
                 }
                 Carrier::Http2(slot) => {
                     slot.ready().await.map_err(|cause| self.failed(Failure::NotBegun, &cause))?;

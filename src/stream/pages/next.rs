@@ -100,22 +100,25 @@ impl<'a> AbsoluteLink<'a> {
     }
 }
 
-/// The target of the first link with the relation `next` (RFC 8288).
+/// The target of the link with the relation `next` (RFC 8288).
 ///
 /// # Errors
-/// A field is malformed, so it could name a next page that we can't see.
-pub(super) fn link(headers: &HeaderMap) -> Result<Option<String>, ()> {
+/// A field is malformed, so it could name a next page that we can't see. Or links lead to several pages.
+pub(super) fn link(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
+    const MALFORMED: &str = "has a `Link` that cannot be read";
+    let mut next: Option<&str> = None;
     for field in headers.get_all(header::LINK) {
-        let mut rest = field.to_str().map_err(|_| ())?.trim_start();
+        let mut rest = field.to_str().map_err(|_| MALFORMED)?.trim_start();
         while !rest.is_empty() {
-            let (link, after) = read_link(rest)?;
-            if link.is_next {
-                return Ok(Some(link.target.trim().to_owned()));
+            let (link, after) = read_link(rest).map_err(|()| MALFORMED)?;
+            let target = link.target.trim();
+            if link.is_next && *next.get_or_insert(target) != target {
+                return Err("has a `Link` to several next pages");
             }
             rest = after;
         }
     }
-    Ok(None)
+    Ok(next.map(str::to_owned))
 }
 
 /// A link of a field.
@@ -242,6 +245,7 @@ mod tests {
 
     #[test]
     fn link_fields() {
+        let malformed = "has a `Link` that cannot be read";
         for (fields, expected) in [
             (&[][..], Ok(None)),
             (&["</a?page=2>; rel=\"next\""], Ok(Some("/a?page=2"))),
@@ -249,15 +253,19 @@ mod tests {
             (&["< /a >; REL = \"Prev NEXT\" ; title=\"x\""], Ok(Some("/a"))),
             (&["</1>; rel=prev, </2,x>; title=\"a,b;rel=\\\"next\", </3>; rel=next"], Ok(Some("/3"))),
             (&["</1>; rel=last", "</2>; rel=next"], Ok(Some("/2"))),
+            // A server and its proxy may both add it. We followed the first link, and lost the rows of the other.
+            (&["</2>; rel=next", "</2>; rel=\"next\""], Ok(Some("/2"))),
+            (&["</2>; rel=next", "</3>; rel=next"], Err("has a `Link` to several next pages")),
+            (&["</2>; rel=next, </3>; rel=next"], Err("has a `Link` to several next pages")),
             (&["</1>; rel=prev; rel=next"], Ok(None)),
             (&["</1>; rel=next; anchor=\"#x\""], Ok(None)),
             (&["</1>; rel=nextish"], Ok(None)),
             (&["</1>; crossorigin; rel=next"], Ok(Some("/1"))),
             (&["</1>"], Ok(None)),
-            (&["</1; rel=next"], Err(())),
-            (&["/1; rel=next"], Err(())),
-            (&["</1> rel=next"], Err(())),
-            (&["</1>; rel=\"next"], Err(())),
+            (&["</1; rel=next"], Err(malformed)),
+            (&["/1; rel=next"], Err(malformed)),
+            (&["</1> rel=next"], Err(malformed)),
+            (&["</1>; rel=\"next"], Err(malformed)),
         ] {
             let mut headers = HeaderMap::new();
             for field in fields {
