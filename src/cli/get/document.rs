@@ -14,6 +14,10 @@ const LAST_EVENT: &[u8] = b"id: end\n\n";
 /// The trailer with the outcome.
 const STATUS: &str = "rowstream-status";
 
+/// The hint for a body that a proxy may have decompressed.
+const KEEP_CODING: &str = "a proxy may decompress it and keep `Content-Digest`: let it pass on `Accept-Encoding` and the \
+    compressed body (nginx: `gunzip off;`), or set `compression = \"off\"` at the server";
+
 /// The format, as far as its end matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -73,7 +77,10 @@ impl Document {
         }
         let sent = headers.get(CONTENT_DIGEST).or(trailers.get(CONTENT_DIGEST));
         if let Some(sent) = sent.and_then(|sent| sha_256(sent.to_str().ok()?)) {
-            return self.compare(sent).map(Some);
+            let proof = self.compare(sent).map(Some);
+            return proof.map_err(|differs| {
+                if may_be_decompressed(headers) { differs.with_hint(KEEP_CODING) } else { differs }
+            });
         }
         if self.digest_need == DigestNeed::Required {
             return Ok(None);
@@ -174,6 +181,14 @@ impl Document {
             "request .ndjson or `_wait=end`, or let the proxy pass on trailers or the path /_rowstream/streams/",
         )
     }
+}
+
+/// True if the server may have compressed the response, which arrived uncompressed. The digest is of the compressed
+/// body, so a proxy that decompresses it should remove the header (RFC 9530, section 2).
+fn may_be_decompressed(headers: &HeaderMap) -> bool {
+    let varies = headers.get_all(header::VARY).iter().filter_map(|names| names.to_str().ok());
+    let is_coded = headers.contains_key(header::CONTENT_ENCODING);
+    !is_coded && varies.into_iter().any(|names| names.to_ascii_lowercase().contains("accept-encoding"))
 }
 
 /// The SHA-256 among the digests of a header. Other servers may send several.
