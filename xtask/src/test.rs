@@ -81,7 +81,7 @@ const EXTRAS: [Extra; 12] = [
         prepare: mysql::prepare,
         without: "it cannot be installed here, so the tests of MySQL run against MariaDB alone",
         variable: MYSQL8,
-        tests: &["mysql8::"],
+        tests: &["mysql8::", "mysql::logins::"],
     },
     Extra {
         step: "Go",
