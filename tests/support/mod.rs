@@ -29,7 +29,7 @@
 //!
 //! Nothing is mocked: the database, the server and the sockets are real.
 
-#![allow(dead_code, unreachable_pub, reason = "each of the test programs uses a part of this")]
+#![allow(dead_code, unreachable_pub, unused_macros, reason = "each of the test programs uses a part of this")]
 #![allow(unused_imports, reason = "the same holds for what is exported here")]
 
 mod altered;
