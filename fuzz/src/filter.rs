@@ -6,7 +6,7 @@ use rowstream::fuzzing::{RefinedStatement, refined};
 use rowstream_core::sql::{Outline, numbered_placeholders};
 
 /// The words of the SQL that is written around names and placeholders.
-const WORDS: [&str; 43] = [
+const WORDS: [&str; 44] = [
     "select",
     "as",
     "from",
@@ -42,6 +42,7 @@ const WORDS: [&str; 43] = [
     "else",
     "end",
     "typeof",
+    "hex",
     "regexp_matches",
     "cast",
     "varchar",
