@@ -573,6 +573,8 @@ async fn statements_beyond_the_cache_are_closed(on: Product) {
     for n in 0..20 {
         assert_eq!(run(&source, &format!("select {n} as n")).await.unwrap(), format!("{{\"n\":{n}}}\n"));
     }
+    let closed = run(&source, "show session status like 'Com_stmt_close'").await.unwrap();
+    assert_eq!(closed, "{\"Variable_name\":\"Com_stmt_close\",\"Value\":\"18\"}\n");
 }
 
 // --- Errors --------------------------------------------------------------------------------------

@@ -14,12 +14,16 @@ const TABLE: &str = "create table b (id int primary key, o bit(1), x bit(8), y b
 
 /// MariaDB declares `max(x)` as a BIT, but sends the digits of its number: 200 became 3289136.
 async fn computed_bits_are_the_numbers_that_they_are(on: Product) {
-    let db = on.database("create table b(x bit(8), ok bit(1)); insert into b values (200, 1), (50, 0)");
-    let sql = "select max(x) m, max(ok) any_ok, (select ok from b where x=50) s, min(x) l from b";
+    // MySQL doesn't say if one byte is a digit or bits.
+    let low = if on == Product::MariaDb { 5 } else { 50 };
+    let db = on
+        .database(&format!("create table b(x bit(8), ok bit(1)); insert into b values (200, 1), ({low}, 0)"));
+    let sql = format!("select max(x) m, max(ok) any_ok, (select ok from b where x={low}) s, min(x) l from b");
     let source = source(&db.url());
-    let expected = r#"{"m":200,"any_ok":1,"s":0,"l":50}"#;
-    assert_eq!(run(&source, sql).await.unwrap(), format!("{expected}\n"));
-    assert_eq!(body(&source, sql, Format::Csv).await.unwrap(), "m,any_ok,s,l\r\n200,1,0,50\r\n");
+    let expected = format!("{{\"m\":200,\"any_ok\":1,\"s\":0,\"l\":{low}}}\n");
+    assert_eq!(run(&source, &sql).await.unwrap(), expected);
+    let expected = format!("m,any_ok,s,l\r\n200,1,0,{low}\r\n");
+    assert_eq!(body(&source, &sql, Format::Csv).await.unwrap(), expected);
 }
 
 /// Each form of a statement, in each width. Computed values are sent as digits, or as bits if
@@ -27,6 +31,7 @@ async fn computed_bits_are_the_numbers_that_they_are(on: Product) {
 async fn bits_are_what_the_server_casts_them_to(on: Product) {
     let db = on.database(TABLE);
     let source = source(&db.url());
+    let mut compared = 0;
     for column in ["o", "x", "y", "z"] {
         for form in FORMS {
             let sql = form.replace('#', column);
@@ -38,8 +43,10 @@ async fn bits_are_what_the_server_casts_them_to(on: Product) {
             let theirs = db.ask(&format!("select coalesce(cast(v + 0 as unsigned), 'null') from ({sql}) s"));
             let theirs: String = theirs.lines().map(|v| format!("{{\"v\":{v}}}\n")).collect();
             assert_eq!(ours, theirs, "{sql}");
+            compared += 1;
         }
     }
+    assert_eq!(compared, if on == Product::MariaDb { 88 } else { 67 });
 }
 
 const FORMS: &[&str] = &[
