@@ -3,11 +3,11 @@
 //! Its parts: [`needs`] (the programs that the tests use), [`python`] (the libraries that read our
 //! Arrow streams in a test), [`postgres`] (a private PostgreSQL), [`mariadb`] (a private MariaDB),
 //! [`mysql`] (a private MySQL 8), [`newer`] (the programs of a newer PostgreSQL), [`pebble`] (a
-//! certificate authority), [`sail`] (a Flight SQL engine), [`mod@console`] (the console's build tools), [`deny`] (the check of
-//! dependencies), [`book`] (the documentation), [`installed`] (installs from package indexes),
-//! [`instructions`] (the cost of the hot paths), [`compare`] (starts the comparisons, a separate
-//! program), [`fuzz`] (inputs that violate a property), [`attack`] (third-party attack tools),
-//! [`clients`] (our clients with damaged responses),
+//! certificate authority), [`sail`] (a Flight SQL engine), [`mod@console`] (the console's build
+//! tools), [`deny`] (the check of dependencies), [`book`] (the documentation), [`installed`]
+//! (installs from package indexes), [`instructions`] (the cost of the hot paths), [`compare`]
+//! (starts the comparisons, a separate program), [`fuzz`] (inputs that violate a property),
+//! [`attack`] (third-party attack tools), [`clients`] (our clients with damaged responses),
 //! [`consul`] (a real Consul agent), [`reproducible`] (the released program, built twice),
 //! [`same_code`] (if two versions differ only in comments), [`soak`] (the mixed soak, for longer),
 //! [`steps`] (the steps of a run and their results), [`mod@test`] (the test command) and [`wire`]

@@ -7,10 +7,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
 use crate::postgres::{
-    Folder, Owner, START_TIMEOUT, STOP_TIMEOUT, ends_within, free_port, make_certificates, quietly, signal,
+    Folder, Owner, STOP_TIMEOUT, ends_within, free_port, make_certificates, quietly, signal, wait_until_ready,
 };
 use crate::{Result, needs};
 
@@ -45,7 +44,9 @@ impl MariaDb {
         let port = free_port()?;
         let server = spawn(&owner, &folder.path, port)?;
         let mut mariadb = Self { server, port, folder };
-        mariadb.wait_until_ready()?;
+        let mut probe = mariadb.client();
+        probe.args(["--execute", "select 1"]);
+        wait_until_ready("MariaDB", &mut mariadb.server, &mut probe, &mariadb.folder)?;
         quietly(mariadb.client().args(["--execute", USERS]))?;
         Ok(mariadb)
     }
@@ -61,25 +62,6 @@ impl MariaDb {
             ("ROWSTREAM_TEST_MARIADB_SOCKET", path(SOCKET)),
             ("ROWSTREAM_TEST_MARIADB_CA", path("tls/ca.crt")),
         ]
-    }
-
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        while !self.is_ready() {
-            let ended = self.server.try_wait().ok().flatten();
-            if ended.is_some() || Instant::now() > deadline {
-                let log = std::fs::read_to_string(self.folder.path.join("log")).unwrap_or_default();
-                return Err(format!("MariaDB does not start:\n{log}"));
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        Ok(())
-    }
-
-    fn is_ready(&self) -> bool {
-        let mut client = self.client();
-        client.args(["--execute", "select 1"]).stdout(Stdio::null()).stderr(Stdio::null());
-        client.status().is_ok_and(|status| status.success())
     }
 
     /// The command-line client, connected to this server.

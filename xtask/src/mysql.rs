@@ -8,9 +8,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
-use crate::postgres::{Folder, Owner, START_TIMEOUT, free_port, quietly};
+use crate::postgres::{Folder, Owner, free_port, quietly, wait_until_ready};
 use crate::test::workspace;
 use crate::{Result, installed, jars, needs};
 
@@ -82,7 +81,9 @@ impl MySql {
         let port = free_port()?;
         let server = spawn(&owner, installation, &folder.path, port)?;
         let mut mysql = Self { server, port, folder };
-        mysql.wait_until_ready()?;
+        let mut probe = mysql.client();
+        probe.args(["--execute", "select 1"]);
+        wait_until_ready("MySQL", &mut mysql.server, &mut probe, &mysql.folder)?;
         quietly(mysql.client().args(["--execute", USERS]))?;
         Ok(mysql)
     }
@@ -92,25 +93,6 @@ impl MySql {
         let url = format!("mysql://root@127.0.0.1:{}/mysql?ssl-mode=disabled", self.port);
         let socket = self.folder.path.join(SOCKET).display().to_string();
         [("ROWSTREAM_TEST_MYSQL8", url), ("ROWSTREAM_TEST_MYSQL8_SOCKET", socket)]
-    }
-
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        while !self.is_ready() {
-            let ended = self.server.try_wait().ok().flatten();
-            if ended.is_some() || Instant::now() > deadline {
-                let log = fs::read_to_string(self.folder.path.join("log")).unwrap_or_default();
-                return Err(format!("MySQL does not start:\n{log}"));
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        Ok(())
-    }
-
-    fn is_ready(&self) -> bool {
-        let mut client = self.client();
-        client.args(["--execute", "select 1"]).stdout(Stdio::null()).stderr(Stdio::null());
-        client.status().is_ok_and(|status| status.success())
     }
 
     /// MariaDB's command-line client, connected to this server.

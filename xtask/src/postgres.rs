@@ -144,7 +144,8 @@ impl Postgres {
         let port = free_port()?;
         let server = spawn(&owner, &bin, &folder.path, port)?;
         let mut postgres = Self { server, port, clients, folder };
-        postgres.wait_until_ready()?;
+        let mut probe = postgres.client("pg_isready");
+        wait_until_ready("PostgreSQL", &mut postgres.server, &mut probe, &postgres.folder)?;
         postgres.psql(ROLES)?;
         Ok(postgres)
     }
@@ -165,22 +166,6 @@ impl Postgres {
     pub(crate) fn wait(&mut self) -> Result<()> {
         let status = self.server.wait().map_err(|error| format!("lost PostgreSQL: {error}"))?;
         if status.success() { Ok(()) } else { Err(format!("PostgreSQL ended: {status}\n{}", self.log())) }
-    }
-
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        while !self.is_ready() {
-            let ended = self.server.try_wait().ok().flatten();
-            if ended.is_some() || Instant::now() > deadline {
-                return Err(format!("PostgreSQL does not start:\n{}", self.log()));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
-    }
-
-    fn is_ready(&self) -> bool {
-        self.client("pg_isready").arg("--quiet").status().is_ok_and(|status| status.success())
     }
 
     /// Runs SQL.
@@ -204,8 +189,32 @@ impl Postgres {
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.folder.path.join("log")).unwrap_or_default()
+        log_in(&self.folder)
     }
+}
+
+/// Waits until `probe`, a command of a client, succeeds. `name` is for the error.
+pub(crate) fn wait_until_ready(
+    name: &str,
+    server: &mut Child,
+    probe: &mut Command,
+    folder: &Folder,
+) -> Result<()> {
+    probe.stdout(Stdio::null()).stderr(Stdio::null());
+    let deadline = Instant::now() + START_TIMEOUT;
+    while !probe.status().is_ok_and(|status| status.success()) {
+        let ended = server.try_wait().ok().flatten();
+        if ended.is_some() || Instant::now() > deadline {
+            return Err(format!("{name} does not start:\n{}", log_in(folder)));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// The log of the server in this folder.
+fn log_in(folder: &Folder) -> String {
+    fs::read_to_string(folder.path.join("log")).unwrap_or_default()
 }
 
 impl Drop for Postgres {
